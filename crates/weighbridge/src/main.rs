@@ -1,2 +1,29 @@
-//! Placeholder.
-fn main() {}
+//! The `weighbridge` command: parses the command line and hands over to one file per command.
+
+mod commands;
+mod exit;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Load balancer and gateway for large-language-model inference.
+#[derive(Parser)]
+#[command(name = "weighbridge", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    cli.command.run()
+}

@@ -1,0 +1,24 @@
+//! One module per command; this one lists them.
+
+mod engine;
+
+use crate::exit::Failure;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// One simulated inference engine behind the usual HTTP endpoints.
+    Engine(engine::Args),
+}
+
+impl Command {
+    /// Runs the command to its end.
+    pub(crate) fn run(self) -> ExitCode {
+        let done = match self {
+            Self::Engine(args) => engine::run(args),
+        };
+        done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+    }
+}

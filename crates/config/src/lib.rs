@@ -1,1 +1,5 @@
-//! Placeholder.
+//! From the user's file to a resolved configuration.
+
+pub mod resolved;
+
+pub use resolved::Config;

@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The scheduler of Weighbridge: which endpoint serves a request, when, and what happens when that fails.
+//!
+//! Everything here is one deterministic state machine, [`Scheduler`]: an [`Event`] and the current [`Time`] go in,
+//! [`Action`]s come out. It owns no clock, no socket and no source of randomness but a seed, so the gateway drives it
+//! with real time, the simulator with virtual time, and a recorded event log replays an incident to the same actions.
+//!
+//! Selection and reservation of a slot are one step. Bytes of streams never pass through it.
+
+pub mod action;
+pub mod event;
+pub mod explain;
+pub mod ids;
+pub mod policies;
+pub mod scheduler;
+pub mod spec;
+pub mod time;
+pub mod view;
+
+pub use action::Action;
+pub use event::Event;
+pub use ids::{EndpointId, RequestId, RouteId};
+pub use scheduler::Scheduler;
+pub use time::Time;

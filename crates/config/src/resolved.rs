@@ -1,0 +1,263 @@
+//! The resolved configuration: what the rest of the product reads. Valid by construction; defaults are filled in,
+//! names are resolved, secrets are wrapped.
+
+use secrecy::SecretString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use weighbridge_core::spec::FleetSpec;
+
+/// Everything a running gateway needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The data plane's listener and limits.
+    pub server: Server,
+    /// The admin listener.
+    pub admin: Admin,
+    /// Who may use the data plane.
+    pub auth: Auth,
+    /// What is logged.
+    pub log: Log,
+    /// Client keys.
+    pub keys: Vec<ClientKey>,
+    /// What the scheduler needs; `fleet.pools[i]` belongs to `pools[i]`, `fleet.routes[i]` to `routes[i]`.
+    pub fleet: FleetSpec,
+    /// What relaying needs of each pool.
+    pub pools: Vec<Pool>,
+    /// What relaying needs of each route.
+    pub routes: Vec<Route>,
+}
+
+/// `server`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Largest request body, bytes.
+    pub max_body: usize,
+    /// Most client connections at once.
+    pub max_connections: usize,
+    /// How long new requests are still served after SIGTERM.
+    pub drain_delay: Duration,
+    /// How long running requests may go on after that.
+    pub drain_timeout: Duration,
+    /// Peers whose X-Forwarded-For counts.
+    pub trusted_proxies: Vec<Network>,
+    /// Which `x-weighbridge-*` headers clients get.
+    pub headers: Headers,
+    /// The gateway's own zone.
+    pub zone: Option<String>,
+}
+
+/// An address range, `10.0.0.0/8` or a single address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// First address.
+    pub base: std::net::IpAddr,
+    /// Leading bits that count.
+    pub prefix: u8,
+}
+
+/// `server.headers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headers {
+    /// All `x-weighbridge-*` headers.
+    Full,
+    /// Only `x-request-id`: nothing about the topology.
+    Minimal,
+}
+
+/// `admin`.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Where the admin API listens; none: `admin: false`.
+    pub listen: Option<SocketAddr>,
+    /// The token; none: one is made at start and written to a file.
+    pub token: Option<SecretString>,
+}
+
+/// `auth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// A key of `keys` is needed.
+    Keys,
+    /// Everybody may.
+    None,
+}
+
+/// `log`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// error, warn, info, debug or trace.
+    pub level: String,
+    /// Which requests get a line.
+    pub requests: LogRequests,
+    /// Seconds above which a request is always logged.
+    pub slow: Option<Duration>,
+}
+
+/// `log.requests`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LogRequests {
+    /// Every request.
+    All,
+    /// Only what failed.
+    Errors,
+    /// This share of requests, in [0, 1]; failures always.
+    Share(f64),
+}
+
+/// One entry of `keys`.
+#[derive(Clone, Debug)]
+pub struct ClientKey {
+    /// For logs and metrics; two keys may share it while one is rotated out.
+    pub name: Arc<str>,
+    /// SHA-256 of the key; the key itself is not kept.
+    pub sha256: [u8; 32],
+    /// When it ends, Unix seconds (start of that day or instant, UTC).
+    pub expires: Option<i64>,
+    /// Whom it belongs to.
+    pub tenant: Option<Arc<str>>,
+    /// Free-form tier.
+    pub tier: Option<Arc<str>>,
+    /// Routes it may use, `*` at the end of a name matches any rest; none: all.
+    pub models: Option<Vec<Arc<str>>>,
+}
+
+/// `pools[].kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the documentation")]
+pub enum Kind {
+    Vllm,
+    Sglang,
+    LlamaCpp,
+    Tgi,
+    Ollama,
+    TrtLlm,
+    MistralRs,
+    OpenAi,
+    Anthropic,
+    Gemini,
+    Azure,
+    Generic,
+}
+
+/// What relaying needs of a pool.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What runs there.
+    pub kind: Kind,
+    /// Name sent upstream; none: the client's.
+    pub model: Option<Arc<str>>,
+    /// For people and decision services.
+    pub description: Option<String>,
+    /// In the order of the fleet spec.
+    pub endpoints: Vec<Endpoint>,
+    /// Upstream keys, rotated; empty: none is sent.
+    pub api_keys: Vec<SecretString>,
+    /// Whether the client's own key is passed on.
+    pub forward_client_key: bool,
+    /// TLS towards its https endpoints.
+    pub tls: PoolTls,
+    /// Idle time after which a pooled connection is dropped.
+    pub keepalive: Duration,
+    /// Clocks.
+    pub timeouts: Timeouts,
+    /// Whether a request whose reused connection turned out dead is sent once more on a fresh one.
+    pub resend: bool,
+    /// How to probe; none: not.
+    pub health: Option<Health>,
+}
+
+/// One endpoint's address.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it is.
+    pub url: BaseUrl,
+    /// Free-form labels.
+    pub labels: Vec<(String, String)>,
+}
+
+/// The base of an endpoint's URLs: scheme, host, port, path prefix, query.
+#[derive(Clone, Debug)]
+pub struct BaseUrl {
+    /// Whether TLS is used.
+    pub https: bool,
+    /// Host name or address literal, IPv6 without brackets.
+    pub host: String,
+    /// Port, 80 or 443 where the URL names none.
+    pub port: u16,
+    /// Value of the `host` header: host (bracketed for IPv6) and port where it is not the scheme's own.
+    pub authority: String,
+    /// Path prefix without a trailing slash and without a trailing `/v1`; may be empty.
+    pub prefix: String,
+    /// Query that is appended to every request, without `?`; may hold a secret.
+    pub query: Option<SecretString>,
+}
+
+/// `pools[].tls`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolTls {
+    /// PEM file of trusted authorities instead of the system's.
+    pub ca: Option<PathBuf>,
+    /// PEM file of our certificate chain.
+    pub client_cert: Option<PathBuf>,
+    /// PEM file of its key.
+    pub client_key: Option<PathBuf>,
+    /// Name to verify and to send as SNI instead of the host.
+    pub server_name: Option<String>,
+}
+
+/// `timeouts`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To make a connection.
+    pub connect: Duration,
+    /// Streams: to the first byte of the body.
+    pub first_byte: Duration,
+    /// Streams: between parts that are not comments or pings.
+    pub idle: Duration,
+    /// Answers in one piece: whole attempt.
+    pub total: Duration,
+    /// Streams: whole attempt; none: no limit.
+    pub stream_total: Option<Duration>,
+}
+
+/// `health`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// How.
+    pub probe: Probe,
+    /// Longest wait for the answer.
+    pub timeout: Duration,
+}
+
+/// The kind of probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// GET of a path.
+    Http {
+        /// Path on the endpoint's host.
+        path: String,
+        /// Statuses that are healthy; empty: any 2xx.
+        expect: Vec<u16>,
+    },
+    /// A connection can be made.
+    Tcp,
+}
+
+/// What relaying needs of a route.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Its name: what clients put into `model`.
+    pub name: Arc<str>,
+    /// Whether it was made from a pool that no route names.
+    pub implied: bool,
+    /// Names of its targets, in the order of the fleet spec, with the pool of each.
+    pub targets: Vec<(Arc<str>, usize)>,
+}

@@ -1,0 +1,131 @@
+//! Why a request went where it went.
+
+use crate::ids::EndpointId;
+use crate::spec::RouteBy;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+/// The compact record of a decision; made for every one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// How the route chooses.
+    pub route_by: RouteBy,
+    /// Order the winner is of.
+    pub order: u16,
+    /// Candidates of the route.
+    pub candidates: u32,
+    /// Left after the filters, within the order that served.
+    pub live: u32,
+    /// How many each filter dropped.
+    pub dropped: SmallVec<[(Dropped, u32); 4]>,
+    /// Whether the winner was drawn from equals.
+    pub tie: bool,
+    /// The winner's total, 0 where no policy scored.
+    pub total: f64,
+    /// The winner's parts, one per policy that scored, in the order of the catalogue.
+    pub parts: SmallVec<[Part; 2]>,
+    /// The best of the others.
+    pub runner_up: Option<RunnerUp>,
+    /// Policies that abstained.
+    pub abstained: SmallVec<[(PolicyName, Abstained); 2]>,
+    /// Whether the session was sent elsewhere than its first choice.
+    pub session_moved: bool,
+    /// Whether nothing was live and the endpoint was tried all the same.
+    pub failed_open: bool,
+}
+
+/// Name of a policy of the catalogue.
+pub type PolicyName = std::borrow::Cow<'static, str>;
+
+/// What one policy gave one candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The policy.
+    pub policy: PolicyName,
+    /// Its score before normalisation, ≥ 0.
+    pub raw: f64,
+    /// Its score divided by the sum over the live candidates, in [0, 1].
+    pub share: f64,
+    /// weight · share: what went into the total.
+    pub weighted: f64,
+}
+
+/// The candidate that came second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunnerUp {
+    /// Index of its target in the route's spec.
+    pub target: u16,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Its total.
+    pub total: f64,
+    /// Its parts, as of the winner.
+    pub parts: SmallVec<[Part; 2]>,
+}
+
+/// Why a filter dropped a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dropped {
+    /// `state`: see the endpoint's state.
+    State(crate::view::StateKind),
+    /// `capacity`: at `max_inflight`.
+    Capacity,
+    /// `protocol`: does not speak the client's protocol.
+    Protocol,
+    /// Already tried for this request.
+    Tried,
+    /// Of a later order than the one that served.
+    LaterOrder,
+}
+
+/// Why a policy gave no scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Abstained {
+    /// The request has no session key.
+    NoKey,
+    /// Its scores sum to 0.
+    ZeroSum,
+}
+
+impl Abstained {
+    /// The word of the metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoKey => "no_key",
+            Self::ZeroSum => "zero_sum",
+        }
+    }
+}
+
+/// Every candidate of a decision, in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The compact record.
+    pub decision: Decision,
+    /// The winner's place in `candidates`; none if nothing could be chosen.
+    pub winner: Option<usize>,
+    /// In the order of the route's targets and their pools' endpoints.
+    pub candidates: Vec<Explained>,
+}
+
+/// One candidate of an explanation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// Index of the target in the route's spec.
+    pub target: u16,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Requests in flight there, before this one.
+    pub inflight: u32,
+    /// Ramp penalty, in requests.
+    pub penalty: f64,
+    /// Why it was not considered.
+    pub dropped: Option<Dropped>,
+    /// What each policy gave it.
+    pub parts: Vec<Part>,
+    /// Sum of its weighted parts.
+    pub total: f64,
+}

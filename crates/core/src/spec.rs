@@ -1,0 +1,243 @@
+//! What the scheduler is told about the fleet: pools of endpoints, routes over them, and the rules of each.
+//!
+//! The config crate resolves the user's file into a [`FleetSpec`]; it is valid by construction there, and
+//! [`FleetSpec::check`] says what the scheduler relies on.
+
+use crate::policies::Policies;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A share or preference in millionths, so that six decimals are exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Weight(pub u64);
+
+impl Weight {
+    /// Weight 1.
+    pub const ONE: Self = Self(1_000_000);
+    /// Takes nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// The weight as a number.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "weights are at most 1e9, far below 2^53 millionths"
+    )]
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+/// The whole fleet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetSpec {
+    /// Pools, names unique.
+    pub pools: Vec<PoolSpec>,
+    /// Routes, names unique.
+    pub routes: Vec<RouteSpec>,
+    /// How requests can be spread where nothing else decides is random; the seed of that.
+    pub seed: u64,
+}
+
+/// Endpoints that serve the same model with the same kind of engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolSpec {
+    /// Unique among pools.
+    pub name: Arc<str>,
+    /// Names unique in the pool.
+    pub endpoints: Vec<EndpointSpec>,
+    /// How many upstream API keys rotate here; at least 1, also where none is needed. Cooling is counted per
+    /// (endpoint, key), everything else per endpoint.
+    pub keys: u16,
+    /// Protocols that its endpoints speak, see [`Protocols`].
+    pub protocols: Protocols,
+    /// Most requests in flight per endpoint; none: no limit.
+    pub max_inflight: Option<u32>,
+    /// The breaker; none: switched off.
+    pub breaker: Option<BreakerSpec>,
+    /// Waits after 429, 503 with Retry-After and 529.
+    pub cooldown: CooldownSpec,
+    /// Whether ejected, open, unhealthy and stalled endpoints are tried when nothing is live.
+    pub fail_open: bool,
+    /// How long a newcomer or returner is given less than its share.
+    pub ramp: Duration,
+    /// Active probes; none: not probed.
+    pub probe: Option<ProbeSpec>,
+    /// Silence of all its streams after which an endpoint counts as stalled; none: never.
+    pub stall_after: Option<Duration>,
+}
+
+/// One endpoint of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointSpec {
+    /// Unique in its pool: hash key, label, argument of `drain`.
+    pub name: Arc<str>,
+    /// Tells an endpoint that kept its name but moved elsewhere: a change makes it a new endpoint. Never shown.
+    pub address: Arc<str>,
+    /// Share inside its target; 0 takes nothing.
+    pub weight: Weight,
+}
+
+/// Set of API dialects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protocols(pub u8);
+
+impl Protocols {
+    /// OpenAI paths.
+    pub const OPENAI: Self = Self(1);
+    /// Anthropic paths.
+    pub const ANTHROPIC: Self = Self(2);
+    /// Both.
+    pub const ANY: Self = Self(3);
+    /// None that clients can use.
+    pub const NONE: Self = Self(0);
+
+    /// Whether one of `wanted` is in the set.
+    #[must_use]
+    pub const fn serves(self, wanted: Self) -> bool {
+        self.0 & wanted.0 != 0
+    }
+}
+
+/// When the breaker opens and for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BreakerSpec {
+    /// Span over which the error rate is taken.
+    pub window: Duration,
+    /// Fewest successes and failures in the window for the rate to count.
+    pub min_requests: u32,
+    /// Opens above this share of failures, in [0, 1].
+    pub error_rate: f64,
+    /// Opens after this many failures in a row.
+    pub consecutive: u32,
+    /// Time from opening to half-open.
+    pub open_for: Duration,
+}
+
+/// Waits that busy upstreams ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CooldownSpec {
+    /// After 429 or 529 without Retry-After.
+    pub default: Duration,
+    /// Longest wait that is obeyed.
+    pub max: Duration,
+}
+
+/// Active probing; the driver sends the probes that [`crate::Action::Probe`] asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeSpec {
+    /// Time between probes of one endpoint.
+    pub interval: Duration,
+    /// Failed probes in a row that make an endpoint unhealthy.
+    pub unhealthy_after: u32,
+    /// Successes in a row that make it healthy again.
+    pub healthy_after: u32,
+}
+
+/// A model name that clients use, and how it is served.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RouteSpec {
+    /// Unique among routes.
+    pub name: Arc<str>,
+    /// At least one; names unique in the route.
+    pub targets: Vec<TargetSpec>,
+    /// The weighted sum; empty: none.
+    pub policies: Policies,
+    /// Where weights choose: whether a full target's share goes to the others (else 429).
+    pub spill: bool,
+    /// What is tried again, and how often.
+    pub retry: RetrySpec,
+    /// Routes to try when this one failed, in order.
+    pub fallback: Vec<FallbackSpec>,
+}
+
+/// A pool as one choice of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSpec {
+    /// Unique in the route; the pool's name unless the user gave one.
+    pub name: Arc<str>,
+    /// Index into [`FleetSpec::pools`].
+    pub pool: usize,
+    /// Share of the route's traffic. Given on every target of a route or on none.
+    pub weight: Option<Weight>,
+    /// 1 first; a later order serves only when earlier ones cannot.
+    pub order: u16,
+}
+
+/// How a route chooses; follows from its config alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteBy {
+    /// Rotate over targets.
+    RoundRobin,
+    /// Targets by share.
+    Weight,
+    /// The weighted sum of policies over all candidates.
+    Policy,
+}
+
+impl RouteBy {
+    /// The word of the config, the API and the logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round_robin",
+            Self::Weight => "weight",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+impl RouteSpec {
+    /// How this route chooses.
+    #[must_use]
+    pub fn route_by(&self) -> RouteBy {
+        if !self.policies.is_empty() {
+            RouteBy::Policy
+        } else if self.targets.iter().any(|target| target.weight.is_some()) {
+            RouteBy::Weight
+        } else {
+            RouteBy::RoundRobin
+        }
+    }
+}
+
+/// What is tried again on another candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RetrySpec {
+    /// Most attempts in all, fallbacks included; 1: never again.
+    pub max_attempts: u32,
+    /// A connection that could not be made, its timeout included.
+    pub on_connect: bool,
+    /// A connection that closed or was reset without an answer.
+    pub on_reset: bool,
+    /// A timeout of ours while waiting for the answer.
+    pub on_timeout: bool,
+    /// Upstream statuses.
+    pub on_status: Vec<u16>,
+    /// Soft clock for the first byte of a stream; none: off. The driver keeps it and sends [`crate::Event::MoveOn`].
+    pub move_on_after: Option<Duration>,
+    /// Cap on retries.
+    pub budget: BudgetSpec,
+}
+
+/// Cap on retries of a route: retries in the window < ratio · first attempts + floor · window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BudgetSpec {
+    /// Retries per first attempt.
+    pub ratio: f64,
+    /// Retries per second that are always allowed.
+    pub floor_per_second: f64,
+    /// Span over which both are counted.
+    pub window: Duration,
+}
+
+/// A step to another route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackSpec {
+    /// Name of the route.
+    pub route: Arc<str>,
+    /// No engine answered: nothing live, or connections failed.
+    pub on_unavailable: bool,
+}

@@ -4,9 +4,19 @@
 //! linear in its input.
 
 mod api;
+pub mod error;
 mod fields;
+pub mod models;
+mod observe;
 pub mod peek;
 pub mod retry_after;
+mod said;
+pub mod sse;
+mod usage;
 
 pub use api::{Api, PathError, Protocol, model_id_from_path};
+pub use error::{ErrorBody, KeyFault, Timeout, client_status, passes_untouched, upstream_error};
+pub use observe::{Fed, StreamObserver};
 pub use peek::{BodyPath, Peek, PeekError, rewrite_model};
+pub use said::{InBandError, body_error};
+pub use usage::{Usage, body_usage};

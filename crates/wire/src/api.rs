@@ -74,8 +74,8 @@ impl Api {
     /// The call that `method` on `path` (without a query) asks for. One trailing slash is tolerated.
     ///
     /// # Errors
-    /// [`PathError::NotFound`] for an unknown path, [`PathError::MethodNotAllowed`] for a known one under a method
-    /// it does not take.
+    /// [`PathError::NotFound`] for an unknown path, [`PathError::MethodNotAllowed`] for a known one under a
+    /// method it does not take.
     pub fn from_path(method: &Method, path: &str) -> Result<Self, PathError> {
         let trimmed = trim_slash(path);
         if let Some(api) = POSTED.into_iter().find(|api| api.path() == trimmed) {
@@ -99,8 +99,8 @@ impl Api {
         }
     }
 
-    /// The protocol of this call. The models calls belong to both protocols and count as OpenAI's here; with the
-    /// request's headers at hand, [`Api::client_protocol`] tells them apart.
+    /// The protocol of this call. The models calls belong to both protocols and count as OpenAI's here; with
+    /// the request's headers at hand, [`Api::client_protocol`] tells them apart.
     #[must_use]
     pub fn protocol(self) -> Protocol {
         match self {
@@ -143,8 +143,9 @@ impl Api {
     }
 }
 
-/// The id in `/v1/models/{id}`, percent-decoded. Ids such as `Qwen/Qwen3-0.6B` hold slashes, so all that follows
-/// counts, but for one trailing slash. None where the path is another, the id is empty or does not decode to UTF-8.
+/// The id in `/v1/models/{id}`, percent-decoded. Ids such as `Qwen/Qwen3-0.6B` hold slashes, so all that
+/// follows counts, but for one trailing slash. None where the path is another, the id is empty or does not
+/// decode to UTF-8.
 #[must_use]
 pub fn model_id_from_path(path: &str) -> Option<Cow<'_, str>> {
     let id = trim_slash(path).strip_prefix(MODELS)?.strip_prefix('/')?;

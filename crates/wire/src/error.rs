@@ -14,7 +14,8 @@ mod upstream;
 
 pub use upstream::{client_status, passes_untouched, upstream_error};
 
-/// An error as a client gets it. Made by a constructor below, or from what an upstream said by [`upstream_error`].
+/// An error as a client gets it. Made by a constructor below, or from what an upstream said by
+/// [`upstream_error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorBody {
     /// The HTTP status of the answer.
@@ -326,8 +327,9 @@ impl ErrorBody {
         Bytes::from([head, &body, b"\n\n"].concat())
     }
 
-    /// As [`ErrorBody::sse_event`], in the form of the call's own streams: the Responses API has typed events. Its error
-    /// event carries the fields both bare, as documented, and under `error`, where clients look.
+    /// As [`ErrorBody::sse_event`], in the form of the call's own streams: the Responses API has typed
+    /// events. Its error event carries the fields both bare, as documented, and under `error`, where clients
+    /// look.
     #[must_use]
     pub fn sse_event_for(&self, api: Api, request_id: Option<&str>) -> Bytes {
         if api != Api::Responses {

@@ -1,9 +1,9 @@
 //! Walking JSON one level at a time on borrowed text.
 //!
-//! A level is read field by field; each value comes as its own raw text and only those of interest are looked into.
-//! Reading a raw value never recurses, so no nesting depth can overflow the stack, and nothing is allocated. Unlike derived
-//! structs it takes duplicate keys, numbers beyond any machine type and lone surrogates for what they are: not our
-//! business.
+//! A level is read field by field; each value comes as its own raw text and only those of interest are looked
+//! into. Reading a raw value never recurses, so no nesting depth can overflow the stack, and nothing is
+//! allocated. Unlike derived structs it takes duplicate keys, numbers beyond any machine type and lone
+//! surrogates for what they are: not our business.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,8 +12,9 @@ use serde::Deserializer as _;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Calls `on_field(key, value)` for every field of the object that `json` holds: the key with its quotes, the value
-/// without surrounding space. Fails if `json` is anything but one object; the calls made until then stand.
+/// Calls `on_field(key, value)` for every field of the object that `json` holds: the key with its quotes, the
+/// value without surrounding space. Fails if `json` is anything but one object; the calls made until then
+/// stand.
 pub(crate) fn each_field<'a>(
     json: &'a str,
     on_field: impl FnMut(&'a str, &'a str),

@@ -1,7 +1,8 @@
-//! What the bytes of the model APIs mean: paths, bodies, streams, usage and errors of the OpenAI and Anthropic dialects.
+//! What the bytes of the model APIs mean: paths, bodies, streams, usage and errors of the OpenAI and
+//! Anthropic dialects.
 //!
-//! Bytes in, values out: no sockets, no clock, no async. Nothing here panics on any input, and the cost of every call is
-//! linear in its input.
+//! Bytes in, values out: no sockets, no clock, no async. Nothing here panics on any input, and the cost of
+//! every call is linear in its input.
 
 mod api;
 pub mod error;

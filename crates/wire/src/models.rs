@@ -96,7 +96,8 @@ impl<'a> From<&'a ModelEntry> for AnthropicModel<'a> {
     }
 }
 
-/// Seconds since 1970 as RFC 3339; times beyond the year 9999 count as unknown, which Anthropic writes as the epoch.
+/// Seconds since 1970 as RFC 3339; times beyond the year 9999 count as unknown, which Anthropic writes as the
+/// epoch.
 fn rfc3339(seconds: u64) -> String {
     let timestamp = i64::try_from(seconds)
         .ok()

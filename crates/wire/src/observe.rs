@@ -67,19 +67,22 @@ impl StreamObserver {
         self.seen.events
     }
 
-    /// How many events carried a piece of the answer: text, reasoning, a tool call. Roughly the tokens written.
+    /// How many events carried a piece of the answer: text, reasoning, a tool call. Roughly the tokens
+    /// written.
     #[must_use]
     pub fn content_events(&self) -> u64 {
         self.seen.content_events
     }
 
-    /// Whether the stream's terminal event came: `[DONE]`; `message_stop`; `response.completed`, `.failed` or `.incomplete`.
+    /// Whether the stream's terminal event came: `[DONE]`; `message_stop`; `response.completed`, `.failed` or
+    /// `.incomplete`.
     #[must_use]
     pub fn done(&self) -> bool {
         self.seen.done
     }
 
-    /// Whether the model said why it stopped, so that the answer is whole even if the terminal event is missing.
+    /// Whether the model said why it stopped, so that the answer is whole even if the terminal event is
+    /// missing.
     #[must_use]
     pub fn finished(&self) -> bool {
         self.seen.finished
@@ -265,8 +268,8 @@ impl Seen {
     }
 }
 
-/// The fields of a chat delta that carry a piece of the answer: OpenAI's, and the reasoning and media fields of vLLM,
-/// SGLang, DeepSeek, OpenRouter and Ollama.
+/// The fields of a chat delta that carry a piece of the answer: OpenAI's, and the reasoning and media fields
+/// of vLLM, SGLang, DeepSeek, OpenRouter and Ollama.
 const DELTA_CONTENT: [&str; 10] = [
     r#""content""#,
     r#""reasoning_content""#,

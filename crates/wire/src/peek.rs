@@ -1,8 +1,8 @@
 //! What the gateway must know of a request's body, found without building a tree.
 //!
-//! The body is checked to be UTF-8 and read once, whatever it holds; only the objects that a wanted path leads through
-//! are read again, once a level. Everything else is skipped, so the cost grows with the length and with nothing else, and
-//! nesting neither recurses nor allocates more than a byte per level.
+//! The body is checked to be UTF-8 and read once, whatever it holds; only the objects that a wanted path
+//! leads through are read again, once a level. Everything else is skipped, so the cost grows with the length
+//! and with nothing else, and nesting neither recurses nor allocates more than a byte per level.
 
 use std::ops::Range;
 
@@ -27,11 +27,11 @@ pub struct Peek {
     pub stream: bool,
     /// `stream_options.include_usage`, where it is a boolean.
     pub include_usage: Option<bool>,
-    /// The most output tokens the request allows: `max_completion_tokens`, else `max_tokens`, else `max_output_tokens`.
-    /// None where it is absent or no whole number.
+    /// The most output tokens the request allows: `max_completion_tokens`, else `max_tokens`, else
+    /// `max_output_tokens`. None where it is absent or no whole number.
     pub max_tokens: Option<u64>,
-    /// For each wanted path, in order, the trimmed string found there; None where there is none, an empty one, or a
-    /// value of another type.
+    /// For each wanted path, in order, the trimmed string found there; None where there is none, an empty
+    /// one, or a value of another type.
     pub found: Vec<Option<String>>,
     /// Where the raw token of `model` stands in the body, quotes included.
     model_token: Option<Range<usize>>,
@@ -41,12 +41,13 @@ pub struct Peek {
 }
 
 impl Peek {
-    /// Looks into `body`, which must be one JSON object. Where a key appears twice the last one counts, as with nearly
-    /// every JSON reader, except that two `model` keys are an error: which model is meant decides where the request goes.
+    /// Looks into `body`, which must be one JSON object. Where a key appears twice the last one counts, as
+    /// with nearly every JSON reader, except that two `model` keys are an error: which model is meant decides
+    /// where the request goes.
     ///
     /// # Errors
-    /// [`PeekError`] with the place and a message for a person: not UTF-8, not JSON, not an object, `model` twice or no
-    /// string, `stream` no boolean.
+    /// [`PeekError`] with the place and a message for a person: not UTF-8, not JSON, not an object, `model`
+    /// twice or no string, `stream` no boolean.
     pub fn new(body: &[u8], wanted: &[BodyPath]) -> Result<Self, PeekError> {
         let json = std::str::from_utf8(body).map_err(|error| {
             PeekError::new(PeekErrorKind::NotUtf8, Position::of(body, error.valid_up_to()))
@@ -202,8 +203,9 @@ fn last_field<'a>(raw: &'a str, name: &str) -> Option<&'a str> {
     last
 }
 
-/// `body` with `new` as its model; all other bytes stay as they are, so numbers keep their digits and unknown fields
-/// their place. A body without a model gets one as its first field. `peek` must come from the same body.
+/// `body` with `new` as its model; all other bytes stay as they are, so numbers keep their digits and unknown
+/// fields their place. A body without a model gets one as its first field. `peek` must come from the same
+/// body.
 #[must_use]
 pub fn rewrite_model(body: &Bytes, peek: &Peek, new: &str) -> Bytes {
     if peek.model.as_deref() == Some(new) {

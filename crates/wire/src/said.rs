@@ -35,8 +35,8 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Reads a body or event that may be an error: `{"error": …}` of any kind, `{"object": "error", …}` of older vLLM and
-    /// SGLang. None for anything else. The second value says whether it also holds an answer.
+    /// Reads a body or event that may be an error: `{"error": …}` of any kind, `{"object": "error", …}` of
+    /// older vLLM and SGLang. None for anything else. The second value says whether it also holds an answer.
     pub(crate) fn from_answer(json: &str) -> serde_json::Result<(Option<Self>, bool)> {
         let (mut error, mut kind) = (None, None);
         let (mut is_error_object, mut answers) = (false, false);
@@ -70,7 +70,8 @@ impl Said {
         }
     }
 
-    /// Reads the object that holds the error's own fields, such as `{"message", "type", "code"}` or `{"detail"}`.
+    /// Reads the object that holds the error's own fields, such as `{"message", "type", "code"}` or
+    /// `{"detail"}`.
     pub(crate) fn from_object(raw: &str) -> Self {
         let mut said = Self::default();
         let mut detail = None;
@@ -132,8 +133,8 @@ impl Said {
     }
 }
 
-/// The status that an error's type or code stands for: Anthropic's types, OpenAI's types and codes, and the words of
-/// vLLM, SGLang and their kin.
+/// The status that an error's type or code stands for: Anthropic's types, OpenAI's types and codes, and the
+/// words of vLLM, SGLang and their kin.
 fn status_of_word(word: &str) -> Option<u16> {
     Some(match word {
         "invalid_request_error"
@@ -247,8 +248,8 @@ fn cut_at(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
-/// The error that a 200 answer in one piece amounts to, when it holds an error and no answer. An answer of the Responses
-/// API that failed keeps its fields and is not one.
+/// The error that a 200 answer in one piece amounts to, when it holds an error and no answer. An answer of
+/// the Responses API that failed keeps its fields and is not one.
 #[must_use]
 pub fn body_error(body: &[u8]) -> Option<InBandError> {
     match Said::from_answer(std::str::from_utf8(body).ok()?) {

@@ -1,13 +1,14 @@
 //! Server-sent events, scanned as they pass.
 //!
-//! Follows the event stream section of the WHATWG HTML standard (9.2.5, 9.2.6): lines end in LF, CRLF or CR and in nothing
-//! else (not U+2028, which is legal inside JSON strings), one leading byte order mark is dropped, `data` lines join with
-//! LF, a blank line dispatches. The scanner only looks; the relay forwards the bytes untouched.
+//! Follows the event stream section of the WHATWG HTML standard (9.2.5, 9.2.6): lines end in LF, CRLF or CR
+//! and in nothing else (not U+2028, which is legal inside JSON strings), one leading byte order mark is
+//! dropped, `data` lines join with LF, a blank line dispatches. The scanner only looks; the relay forwards
+//! the bytes untouched.
 
 use memchr::memchr2;
 
-/// The largest event a scanner built by [`Scanner::new`] looks into, in bytes of its lines. Large enough for a whole
-/// answer repeated in a closing event; small enough that thousands of streams cannot fill the memory.
+/// The largest event a scanner built by [`Scanner::new`] looks into, in bytes of its lines. Large enough for
+/// a whole answer repeated in a closing event; small enough that thousands of streams cannot fill the memory.
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -17,7 +18,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub struct Event<'a> {
     /// What the block held.
     pub kind: EventKind,
-    /// The last `event` field; None where there is none, it is empty or no UTF-8 (readers then take it for `message`).
+    /// The last `event` field; None where there is none, it is empty or no UTF-8 (readers then take it for
+    /// `message`).
     pub name: Option<&'a str>,
     /// The `data` lines joined with LF. Empty for comments and for oversized events.
     pub data: &'a [u8],
@@ -30,12 +32,13 @@ pub enum EventKind {
     Data,
     /// An event of more bytes than the scanner keeps: the name is known if it came first, the data is not.
     Oversized,
-    /// Nothing but comments (keep-alives) or fields without data (`id`, `retry`, a lone `event`); readers dispatch nothing.
+    /// Nothing but comments (keep-alives) or fields without data (`id`, `retry`, a lone `event`); readers
+    /// dispatch nothing.
     Comment,
 }
 
-/// Finds the events in a stream of chunks cut anywhere. An event that lies whole in one chunk, with its data on one line,
-/// is passed in place; only what is cut is copied, and never more than the limit.
+/// Finds the events in a stream of chunks cut anywhere. An event that lies whole in one chunk, with its data
+/// on one line, is passed in place; only what is cut is copied, and never more than the limit.
 #[derive(Debug)]
 pub struct Scanner {
     event_bytes_max: usize,
@@ -88,7 +91,8 @@ impl Scanner {
         }
     }
 
-    /// Whether a new event can be put in here without harm: at the start, and after the blank line that ends a block.
+    /// Whether a new event can be put in here without harm: at the start, and after the blank line that ends
+    /// a block.
     #[must_use]
     pub fn at_boundary(&self) -> bool {
         !self.block.begun && self.line.is_empty() && matches!(self.mark_len, None | Some(0))
@@ -130,8 +134,8 @@ impl Scanner {
         self.block.settle(in_place);
     }
 
-    /// Ends the stream: an event whose blank line never came is passed on, since some servers close without it.
-    /// (Strict readers drop such an event.) The scanner is then at the start of a new stream.
+    /// Ends the stream: an event whose blank line never came is passed on, since some servers close without
+    /// it. (Strict readers drop such an event.) The scanner is then at the start of a new stream.
     pub fn finish(&mut self, mut on_event: impl FnMut(Event<'_>)) {
         if !self.line.is_empty() {
             let whole = std::mem::take(&mut self.line);

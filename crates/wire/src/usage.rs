@@ -26,7 +26,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes one `usage` value of an OpenAI dialect. A new one replaces the old; null and an empty object say nothing.
+    /// Takes one `usage` value of an OpenAI dialect. A new one replaces the old; null and an empty object say
+    /// nothing.
     pub(crate) fn take_openai(&mut self, raw: &str) {
         let mut said = Self::default();
         // A value of another type says nothing.
@@ -48,8 +49,8 @@ impl Tally {
         }
     }
 
-    /// Takes one `usage` value of Anthropic's: `message_start` says the input, `message_delta` the output so far and
-    /// sometimes the input again.
+    /// Takes one `usage` value of Anthropic's: `message_start` says the input, `message_delta` the output so
+    /// far and sometimes the input again.
     pub(crate) fn take_anthropic(&mut self, raw: &str) {
         let mut said = *self;
         let _ = each_field(raw, |key, value| {
@@ -90,8 +91,8 @@ fn cached(details: &str) -> Option<u64> {
     cached
 }
 
-/// The usage that an answer in one piece reports. None where it reports none, is cut or is no JSON object, and for calls
-/// that spend no tokens (counting, models).
+/// The usage that an answer in one piece reports. None where it reports none, is cut or is no JSON object,
+/// and for calls that spend no tokens (counting, models).
 #[must_use]
 pub fn body_usage(api: Api, body: &[u8]) -> Option<Usage> {
     if matches!(api, Api::CountTokens | Api::Models | Api::Model) {

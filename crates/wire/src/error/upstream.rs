@@ -10,8 +10,9 @@ use crate::said::{MESSAGE_BYTES_MAX, Said, cut};
 /// How much of a page is searched for its title, in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 10;
 
-/// The status a client gets for an upstream's. Client errors stay; 500 and whatever makes no sense as an error become
-/// 502; 503 and 504 stay; 529 stays for Anthropic clients and is 503 for OpenAI's, which do not know it.
+/// The status a client gets for an upstream's. Client errors stay; 500 and whatever makes no sense as an
+/// error become 502; 503 and 504 stay; 529 stays for Anthropic clients and is 503 for OpenAI's, which do not
+/// know it.
 #[must_use]
 pub fn client_status(protocol: Protocol, upstream_status: u16) -> u16 {
     match (upstream_status, protocol) {
@@ -21,8 +22,8 @@ pub fn client_status(protocol: Protocol, upstream_status: u16) -> u16 {
     }
 }
 
-/// Whether an upstream's error body can go to the client as it is: JSON by its header and its form, in the client's own
-/// protocol, with a type and a message of bounded length that is no page.
+/// Whether an upstream's error body can go to the client as it is: JSON by its header and its form, in the
+/// client's own protocol, with a type and a message of bounded length that is no page.
 #[must_use]
 pub fn passes_untouched(protocol: Protocol, status: u16, content_type: Option<&str>, body: &[u8]) -> bool {
     if !(400..600).contains(&status) || !content_type.is_some_and(is_json_type) {
@@ -54,8 +55,8 @@ pub fn passes_untouched(protocol: Protocol, status: u16, content_type: Option<&s
         && !is_page(&message)
 }
 
-/// Puts what an upstream said into an error of ours: its message, type, code and parameter where it said any, cut to
-/// 2 KiB; of a page its title; a plain sentence where it said nothing. The status is the client's, see
+/// Puts what an upstream said into an error of ours: its message, type, code and parameter where it said any,
+/// cut to 2 KiB; of a page its title; a plain sentence where it said nothing. The status is the client's, see
 /// [`client_status`].
 #[must_use]
 pub fn upstream_error(protocol: Protocol, status: u16, content_type: Option<&str>, body: &[u8]) -> ErrorBody {

@@ -1,6 +1,7 @@
 //! What is wrong with a body, and where, for the person who sent it.
 
-/// A body the gateway cannot take. Its text says what is wrong, where and how to mend it, and quotes nothing of the body.
+/// A body the gateway cannot take. Its text says what is wrong, where and how to mend it, and quotes nothing
+/// of the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeekError {
     /// What is wrong.

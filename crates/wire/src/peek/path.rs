@@ -3,8 +3,8 @@
 /// Longer paths are refused: every level of a path costs another look at the object it leads through.
 const KEYS_MAX: usize = 8;
 
-/// Where in a JSON body a value stands: keys of nested objects, written `metadata.user_id`. Nothing in an array is
-/// reachable, and no key with a dot in it.
+/// Where in a JSON body a value stands: keys of nested objects, written `metadata.user_id`. Nothing in an
+/// array is reachable, and no key with a dot in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BodyPath {
     first: String,

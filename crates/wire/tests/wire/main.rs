@@ -1,6 +1,8 @@
 //! Tests of the crate from outside: properties, real streams and bodies, and golden answers in every dialect.
 
 #[cfg(test)]
+mod answering;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod peeking;

@@ -67,7 +67,8 @@ fn body() -> impl Strategy<Value = Map<String, Value>> {
     })
 }
 
-/// JSON text of the same value in which any character of a key or string may be escaped, with space between tokens.
+/// JSON text of the same value in which any character of a key or string may be escaped, with space between
+/// tokens.
 fn write(value: &Value, escape: bool, out: &mut String) {
     match value {
         Value::Object(fields) => {

@@ -81,8 +81,8 @@ const OBSERVED: [Api; 4] = [
     Api::Messages,
 ];
 
-/// The scanner at every single cut; the observer, which parses each event again, at every cut of a short stream and at
-/// some of a long one.
+/// The scanner at every single cut; the observer, which parses each event again, at every cut of a short
+/// stream and at some of a long one.
 fn check_cuts(name: &str, stream: &[u8], step: usize) {
     let whole = scan([stream]);
     let observed = OBSERVED.map(|api| observe(api, [stream]));
@@ -105,7 +105,8 @@ fn check_cuts(name: &str, stream: &[u8], step: usize) {
 #[test]
 fn recorded_streams_cut_anywhere() {
     for (path, stream) in recorded::streams() {
-        // The longest recordings repeat one form hundreds of times: a prime step still meets every place in it.
+        // The longest recordings repeat one form hundreds of times: a prime step still meets every place in
+        // it.
         let step = if stream.len() <= 15_000 { 1 } else { 97 };
         check_cuts(&path, &stream, step);
     }

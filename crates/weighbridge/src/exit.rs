@@ -12,7 +12,10 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Prints the message to standard error and gives the exit code.
-    #[expect(clippy::print_stderr, reason = "the one place where the command line reports a failure")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "the one place where the command line reports a failure"
+    )]
     pub(crate) fn report(self) -> ExitCode {
         let (message, code) = match self {
             Self::Failed(message) => (message, 1),

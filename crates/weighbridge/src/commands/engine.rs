@@ -12,5 +12,8 @@ pub(crate) struct Args {
 
 /// Runs until interrupted.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    Err(Failure::Failed(format!("engine on {} is not built in yet", args.listen)))
+    Err(Failure::Failed(format!(
+        "engine on {} is not built in yet",
+        args.listen
+    )))
 }

@@ -28,7 +28,8 @@ pub struct Work {
     pub blocks: Arc<[BlockHash]>,
     /// Length of the prompt, in tokens.
     pub prompt_tokens: u32,
-    /// Tokens to generate; zero counts as one.
+    /// Tokens to generate. With zero the prompt is computed and nothing else, as for an embedding: the only event is
+    /// [`EventKind::Finished`].
     pub output_tokens: u32,
 }
 
@@ -42,7 +43,7 @@ pub enum EventKind {
     },
     /// A token after the first.
     Token,
-    /// All tokens are there; follows the last token's event at the same time.
+    /// All is done; follows the last token's event at the same time.
     Finished,
 }
 

@@ -1,6 +1,11 @@
 //! The fitted engine against the run it was fitted to, and the fit against its script.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this file holds tests only")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this file holds tests only"
+)]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -205,9 +205,20 @@ impl BatchingEngine {
             if step == 0 || sequence.computed < sequence.known_tokens() {
                 return true;
             }
+            let id = sequence.work.id;
+            if sequence.work.output_tokens == 0 {
+                totals.prompt_tokens += u64::from(sequence.work.prompt_tokens);
+                totals.finished += 1;
+                events.push(Event {
+                    at: end,
+                    id,
+                    kind: EventKind::Finished,
+                });
+                pool.release(&mut sequence.held);
+                return false;
+            }
             sequence.generated += 1;
             totals.generation_tokens += 1;
-            let id = sequence.work.id;
             let kind = if sequence.generated == 1 {
                 totals.prompt_tokens += u64::from(sequence.work.prompt_tokens);
                 EventKind::FirstToken {
@@ -233,16 +244,8 @@ impl BatchingEngine {
 }
 
 impl Engine for BatchingEngine {
-    fn submit(&mut self, now: Time, mut work: Work) -> Result<(), Refusal> {
-        work.output_tokens = work.output_tokens.max(1);
-        if work.prompt_tokens == 0 {
-            return Err(Refusal::EmptyPrompt);
-        }
-        let tokens = u64::from(work.prompt_tokens) + u64::from(work.output_tokens);
-        let limit = self.settings.longest_sequence();
-        if tokens > limit {
-            return Err(Refusal::TooLong { tokens, limit });
-        }
+    fn submit(&mut self, now: Time, work: Work) -> Result<(), Refusal> {
+        self.settings.check(work.prompt_tokens, work.output_tokens)?;
         self.waiting.push_back(Sequence {
             work,
             arrived: now.max(self.now),

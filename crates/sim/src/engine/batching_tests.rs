@@ -178,6 +178,20 @@ fn work_that_could_never_finish_is_refused() {
 }
 
 #[test]
+fn work_without_output_ends_with_its_prompt() {
+    let mut engine = BatchingEngine::new(Settings::default());
+    engine.submit(Time::ZERO, work(1, 3000, 0)).unwrap();
+    let kinds: Vec<_> = drain(&mut engine).iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventKind::Finished]);
+    let stats = engine.stats();
+    assert_eq!(
+        (stats.prompt_tokens, stats.generation_tokens, stats.iterations),
+        (3000, 0, 2)
+    );
+    assert_eq!(stats.kv_blocks_used, 0);
+}
+
+#[test]
 fn an_idle_engine_has_no_next_event_and_a_late_driver_changes_nothing() {
     let run = |late: bool| {
         let mut engine = BatchingEngine::new(Settings::default());

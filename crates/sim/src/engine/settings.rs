@@ -58,6 +58,23 @@ impl Settings {
     pub fn longest_sequence(&self) -> u64 {
         self.kv_tokens().min(u64::from(self.max_model_len))
     }
+
+    /// Whether work of this size can finish.
+    ///
+    /// # Errors
+    /// An empty prompt, or more tokens than [`longest_sequence`](Self::longest_sequence).
+    pub fn check(&self, prompt_tokens: u32, output_tokens: u32) -> Result<(), Refusal> {
+        if prompt_tokens == 0 {
+            return Err(Refusal::EmptyPrompt);
+        }
+        let tokens = u64::from(prompt_tokens) + u64::from(output_tokens);
+        let limit = self.longest_sequence();
+        if tokens > limit {
+            Err(Refusal::TooLong { tokens, limit })
+        } else {
+            Ok(())
+        }
+    }
 }
 
 /// Why work was not taken.

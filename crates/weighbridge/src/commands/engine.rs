@@ -181,3 +181,75 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
 pub(crate) async fn serve(config: EngineConfig, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     server::serve(config, listener, shutdown).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    fn config() -> EngineConfig {
+        EngineConfig {
+            models: vec!["m".to_owned()],
+            speed: 1.0,
+            seed: 0,
+            settings: Settings::default(),
+        }
+    }
+
+    /// A client in the middle of a stream that would last minutes.
+    async fn streaming_client(address: SocketAddr) -> TcpStream {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let body = r#"{"prompt":"x","max_tokens":50000,"ignore_eos":true,"stream":true}"#;
+        let head = format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        client
+            .write_all(format!("{head}{body}").as_bytes())
+            .await
+            .unwrap();
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains("data: ") {
+            assert!(client.read_buf(&mut seen).await.unwrap() > 0);
+        }
+        client
+    }
+
+    async fn closes(mut client: TcpStream) {
+        let to_the_end = async {
+            let mut rest = Vec::new();
+            let _ = client.read_to_end(&mut rest).await;
+            rest
+        };
+        let rest = tokio::time::timeout(Duration::from_secs(20), to_the_end)
+            .await
+            .unwrap();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "the stream was cut, not ended");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_server_closes_its_connections_and_its_port() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(serve(config(), listener, std::future::pending()));
+        let client = streaming_client(address).await;
+        server.abort();
+        closes(client).await;
+        assert!(server.await.unwrap_err().is_cancelled());
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn shutdown_ends_the_server_with_streams_under_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let server = tokio::spawn(serve(config(), listener, async { drop(stopped.await) }));
+        let client = streaming_client(address).await;
+        stop.send(()).unwrap();
+        server.await.unwrap();
+        closes(client).await;
+    }
+}

@@ -1,5 +1,6 @@
 //! What a simulated engine says: words that read like prose about nothing, the same for the same seed.
 
+use super::tokens::first_token;
 use super::{Tokenizer, mix};
 
 /// Each is at most seven letters, so that with its space it is one token.
@@ -34,6 +35,16 @@ pub struct Generated {
 }
 
 impl Generated {
+    /// A text that is given, with its tokens by the count of [`Tokenizer`].
+    pub fn from_text(text: String) -> Self {
+        let (mut ends, mut end) = (Vec::new(), 0);
+        while end < text.len() {
+            end += first_token(&text[end..]);
+            ends.push(end);
+        }
+        Self { text, ends }
+    }
+
     /// The text that tokens `from..to` add; beyond the end nothing.
     pub fn piece(&self, from: usize, to: usize) -> &str {
         let end = |tokens: usize| match tokens {
@@ -138,6 +149,12 @@ mod tests {
             assert!(pieces.iter().all(|piece| count_tokens(piece) == 1));
             assert_eq!(pieces.concat(), generated.text);
         }
+    }
+
+    #[test]
+    fn a_given_text_has_the_tokens_of_its_words() {
+        let generated = generate(9, 60);
+        assert_eq!(Generated::from_text(generated.text.clone()), generated);
     }
 
     #[test]

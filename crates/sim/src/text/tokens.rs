@@ -14,7 +14,7 @@ const SPACES_MAX: usize = 8;
 const OTHER_BYTES_MAX: usize = 4;
 
 /// Bytes of the first token of `text`, which is not empty.
-fn first_token(text: &str) -> usize {
+pub(super) fn first_token(text: &str) -> usize {
     let bytes = text.as_bytes();
     let run = |from: usize, max: usize, is: fn(&u8) -> bool| {
         bytes

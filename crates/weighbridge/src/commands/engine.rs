@@ -10,6 +10,7 @@ mod plan;
 mod prompt;
 mod server;
 mod stream;
+mod tools;
 
 use crate::exit::Failure;
 use serde_json::json;

@@ -176,6 +176,59 @@ fn messages_stream_in_anthropics_order() {
 }
 
 #[test]
+fn a_demanded_tool_is_called_in_both_dialects() {
+    let engine = fast();
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    let tools = json!([{"type": "function", "function": {"name": "weather", "parameters": schema}}]);
+    let asked = |stream: bool| {
+        ask(
+            "Rain?",
+            json!({"tools": tools, "tool_choice": "required", "stream": stream}),
+        )
+    };
+    let whole = engine.post("/v1/chat/completions", &asked(false)).json();
+    let (call, end) = (
+        &whole["choices"][0]["message"]["tool_calls"][0],
+        &whole["choices"][0]["finish_reason"],
+    );
+    assert_eq!(
+        (&call["function"]["name"], end),
+        (&json!("weather"), &json!("tool_calls"))
+    );
+    let arguments = call["function"]["arguments"].as_str().unwrap();
+    assert!(serde_json::from_str::<Value>(arguments).unwrap()["city"].is_string());
+
+    let events = engine.post("/v1/chat/completions", &asked(true)).events();
+    let calls: Vec<_> = events
+        .iter()
+        .map(|event| &event["choices"][0]["delta"]["tool_calls"][0]["function"])
+        .collect();
+    assert_eq!(calls[1]["name"], "weather");
+    let streamed: String = calls
+        .iter()
+        .filter_map(|function| function["arguments"].as_str())
+        .collect();
+    assert_eq!(streamed, arguments);
+    assert_eq!(
+        events[events.len() - 2]["choices"][0]["finish_reason"],
+        "tool_calls"
+    );
+
+    let body = json!({
+        "model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": "Rain?"}], "stream": true,
+        "tools": [{"name": "weather", "input_schema": schema}], "tool_choice": {"type": "tool", "name": "weather"},
+    });
+    let events = engine.post("/v1/messages", &body).events();
+    assert_eq!(events[1]["content_block"]["name"], "weather");
+    let input: String = events
+        .iter()
+        .filter_map(|event| event["delta"]["partial_json"].as_str())
+        .collect();
+    assert!(serde_json::from_str::<Value>(&input).unwrap()["city"].is_string());
+    assert_eq!(events[events.len() - 2]["delta"]["stop_reason"], "tool_use");
+}
+
+#[test]
 fn embeddings_come_as_numbers_and_as_base64() {
     let engine = fast();
     let ask = |format: &str| {

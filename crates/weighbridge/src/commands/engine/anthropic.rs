@@ -1,7 +1,7 @@
 //! `/v1/messages` and `/v1/messages/count_tokens` in Anthropic's form.
 
 use super::http::{Answer, Fault, json_answer, read, streamed};
-use super::plan::{Finish, Limits, Plan};
+use super::plan::{Finish, Limits, Plan, Tools};
 use super::prompt::{Message, Prompt};
 use super::server::{Server, unique_id};
 use super::stream::{Script, TokenBody};
@@ -49,6 +49,7 @@ struct MessagesRequest {
     max_tokens: u32,
     stop_sequences: Option<Vec<String>>,
     stream: Option<bool>,
+    tool_choice: Option<Value>,
     #[serde(flatten)]
     conversation: Conversation,
 }
@@ -70,7 +71,16 @@ pub(super) async fn messages(server: &Server, body: Incoming) -> Result<Answer, 
         stop: request.stop_sequences.unwrap_or_default(),
         ..Limits::default()
     };
-    let plan = Plan::new(&server.config, request.conversation.prompt(server)?, &limits)?;
+    let tools = Tools {
+        offered: request.conversation.tools.as_ref(),
+        choice: request.tool_choice.as_ref(),
+    };
+    let plan = Plan::new(
+        &server.config,
+        request.conversation.prompt(server)?,
+        &limits,
+        &tools,
+    )?;
     let ticket = server.engine.submit(plan.work(), plan.reason());
     let id = unique_id("msg_");
     if request.stream == Some(true) {
@@ -83,9 +93,16 @@ pub(super) async fn messages(server: &Server, body: Incoming) -> Result<Answer, 
         return Ok(streamed(TokenBody::new(ticket, Box::new(script))));
     }
     let cached = ticket.finished().await.ok_or_else(Fault::stopped)?;
-    let (stop_reason, stop_sequence) = stopped(&plan.finish);
+    let (stop_reason, stop_sequence) = stopped(&plan);
     let mut body = message(&id, &model, usage(&plan, (cached, plan.output_tokens)));
-    body["content"] = json!([{"type": "text", "text": plan.text()}]);
+    body["content"] = match &plan.tool {
+        Some(name) => {
+            // Arguments that the length cut are no JSON any more.
+            let input: Value = serde_json::from_str(plan.text()).unwrap_or_else(|_| json!({}));
+            json!([{"type": "tool_use", "id": unique_id("toolu_"), "name": name, "input": input}])
+        }
+        None => json!([{"type": "text", "text": plan.text()}]),
+    };
     body["stop_reason"] = json!(stop_reason);
     body["stop_sequence"] = stop_sequence;
     Ok(json_answer(StatusCode::OK, &body))
@@ -114,8 +131,9 @@ fn usage(plan: &Plan, (cached, output): (u32, u32)) -> Value {
     })
 }
 
-fn stopped(finish: &Finish) -> (&'static str, Value) {
-    match finish {
+fn stopped(plan: &Plan) -> (&'static str, Value) {
+    match &plan.finish {
+        Finish::Stop if plan.tool.is_some() => ("tool_use", Value::Null),
         Finish::Stop => ("end_turn", Value::Null),
         Finish::Length => ("max_tokens", Value::Null),
         Finish::Sequence(stop) => ("stop_sequence", json!(stop)),
@@ -142,7 +160,10 @@ impl Events {
             &json!({"type": "message_start", "message": message}),
             out,
         );
-        let block = json!({"type": "text", "text": ""});
+        let block = match &self.plan.tool {
+            Some(name) => json!({"type": "tool_use", "id": unique_id("toolu_"), "name": name, "input": {}}),
+            None => json!({"type": "text", "text": ""}),
+        };
         event(
             "content_block_start",
             &json!({"type": "content_block_start", "index": 0, "content_block": block}),
@@ -154,7 +175,10 @@ impl Events {
     fn next_token(&mut self, out: &mut Vec<u8>) {
         let text = self.plan.token(self.token);
         if !text.is_empty() {
-            let delta = json!({"type": "text_delta", "text": text});
+            let delta = match &self.plan.tool {
+                Some(_) => json!({"type": "input_json_delta", "partial_json": text}),
+                None => json!({"type": "text_delta", "text": text}),
+            };
             let data = json!({"type": "content_block_delta", "index": 0, "delta": delta});
             event("content_block_delta", &data, out);
         }
@@ -167,7 +191,7 @@ impl Events {
             &json!({"type": "content_block_stop", "index": 0}),
             out,
         );
-        let (stop_reason, stop_sequence) = stopped(&self.plan.finish);
+        let (stop_reason, stop_sequence) = stopped(&self.plan);
         let data = json!({
             "type": "message_delta",
             "delta": {"stop_reason": stop_reason, "stop_sequence": stop_sequence},

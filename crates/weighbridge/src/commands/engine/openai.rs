@@ -2,7 +2,7 @@
 
 use super::driver::Ticket;
 use super::http::{Answer, Fault, json_answer, read, streamed};
-use super::plan::{Finish, Limits, OneOrMany, Plan};
+use super::plan::{Finish, Limits, OneOrMany, Plan, Tools};
 use super::prompt::{Message, Prompt};
 use super::server::{Server, unique_id, unix_seconds};
 use super::stream::{Script, TokenBody};
@@ -69,6 +69,7 @@ impl Common {
 struct ChatRequest {
     messages: Vec<Message>,
     tools: Option<Value>,
+    tool_choice: Option<Value>,
     #[serde(flatten)]
     common: Common,
 }
@@ -104,7 +105,11 @@ pub(super) async fn chat(server: &Server, body: Incoming) -> Result<Answer, Faul
         .iter()
         .for_each(|message| prompt.message(message));
     let limits = request.common.limits(None);
-    let plan = Plan::new(&server.config, prompt.for_an_answer(), &limits)?;
+    let tools = Tools {
+        offered: request.tools.as_ref(),
+        choice: request.tool_choice.as_ref(),
+    };
+    let plan = Plan::new(&server.config, prompt.for_an_answer(), &limits, &tools)?;
     reply(server, &Form::chat(model), (plan, request.common)).await
 }
 
@@ -129,7 +134,7 @@ pub(super) async fn completion(server: &Server, body: Incoming) -> Result<Answer
         }
     }
     let limits = request.common.limits(Some(COMPLETION_TOKENS));
-    let plan = Plan::new(&server.config, prompt.bare(), &limits)?;
+    let plan = Plan::new(&server.config, prompt.bare(), &limits, &Tools::default())?;
     reply(server, &Form::completion(model), (plan, request.common)).await
 }
 
@@ -176,11 +181,11 @@ impl Form {
     }
 }
 
-fn finish_reason(finish: &Finish) -> &'static str {
-    if *finish == Finish::Length {
-        "length"
-    } else {
-        "stop"
+fn finish_reason(plan: &Plan) -> &'static str {
+    match (&plan.finish, &plan.tool) {
+        (Finish::Length, _) => "length",
+        (_, Some(_)) => "tool_calls",
+        (_, None) => "stop",
     }
 }
 
@@ -222,10 +227,15 @@ async fn in_one_piece(form: &Form, plan: Plan, ticket: Ticket) -> Result<Answer,
     let mut choice = json!({
         "index": 0,
         "logprobs": null,
-        "finish_reason": finish_reason(&plan.finish),
+        "finish_reason": finish_reason(&plan),
         "stop_reason": stop_reason(&plan.finish),
     });
-    if form.chat {
+    if let Some(name) = &plan.tool {
+        let function = json!({"name": name, "arguments": plan.text()});
+        let call = json!({"id": unique_id("call_"), "type": "function", "function": function});
+        choice["message"] =
+            json!({"role": "assistant", "content": null, "refusal": null, "tool_calls": [call]});
+    } else if form.chat {
         choice["message"] =
             json!({"role": "assistant", "content": plan.text(), "refusal": null, "tool_calls": []});
     } else {
@@ -259,6 +269,14 @@ impl Chunks {
         out.extend_from_slice(b"}\n\n");
     }
 
+    fn delta(&self, delta: &Value, out: &mut Vec<u8>) {
+        let rest = r#""logprobs":null,"finish_reason":null"#;
+        self.chunk(
+            &format!(r#""choices":[{{"index":0,"delta":{delta},{rest}}}]"#),
+            out,
+        );
+    }
+
     fn next_token(&mut self, out: &mut Vec<u8>) {
         let text = Value::from(self.plan.token(self.token));
         self.token += 1;
@@ -266,13 +284,16 @@ impl Chunks {
         if !last && text == "" {
             return;
         }
-        let content = if self.chat {
-            format!("\"delta\":{{\"content\":{text}}}")
-        } else {
-            format!("\"text\":{text}")
+        let content = match (&self.plan.tool, self.chat) {
+            (Some(_), _) if text == "" => r#""delta":{}"#.to_owned(),
+            (Some(_), _) => {
+                format!(r#""delta":{{"tool_calls":[{{"index":0,"function":{{"arguments":{text}}}}}]}}"#)
+            }
+            (None, true) => format!(r#""delta":{{"content":{text}}}"#),
+            (None, false) => format!(r#""text":{text}"#),
         };
         let end = if last {
-            let (finish, stop) = (finish_reason(&self.plan.finish), stop_reason(&self.plan.finish));
+            let (finish, stop) = (finish_reason(&self.plan), stop_reason(&self.plan.finish));
             format!("\"finish_reason\":\"{finish}\",\"stop_reason\":{stop}")
         } else {
             "\"finish_reason\":null".to_owned()
@@ -290,10 +311,12 @@ impl Script for Chunks {
             EventKind::FirstToken { cached_tokens } => {
                 self.cached = cached_tokens;
                 if self.chat {
-                    let delta = r#""delta":{"role":"assistant","content":""}"#;
-                    let choice =
-                        format!(r#""choices":[{{"index":0,{delta},"logprobs":null,"finish_reason":null}}]"#);
-                    self.chunk(&choice, out);
+                    self.delta(&json!({"role": "assistant", "content": ""}), out);
+                }
+                if let Some(name) = &self.plan.tool {
+                    let function = json!({"name": name, "arguments": ""});
+                    let call = json!({"index": 0, "id": unique_id("call_"), "type": "function", "function": function});
+                    self.delta(&json!({"tool_calls": [call]}), out);
                 }
                 self.next_token(out);
             }

@@ -4,7 +4,9 @@ use super::EngineConfig;
 use super::driver::Reason;
 use super::http::Fault;
 use super::prompt::with_answer;
+use super::tools::{ToolCall, demanded};
 use serde::Deserialize;
+use serde_json::Value;
 use weighbridge_sim::engine::{Refusal, Work, WorkId};
 use weighbridge_sim::text::{Generated, Tokenizer, draw_output_tokens, generate, mix};
 
@@ -35,6 +37,13 @@ pub(super) struct Limits {
     pub(super) seed: i64,
 }
 
+/// The tools of a request, as it gives them.
+#[derive(Default)]
+pub(super) struct Tools<'a> {
+    pub(super) offered: Option<&'a Value>,
+    pub(super) choice: Option<&'a Value>,
+}
+
 /// Why an answer ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
@@ -51,6 +60,8 @@ pub(super) struct Plan {
     pub(super) prompt_tokens: u32,
     pub(super) output_tokens: u32,
     pub(super) finish: Finish,
+    /// The name of the tool that the answer calls; its text is then the arguments.
+    pub(super) tool: Option<String>,
     words: Generated,
     /// Where the visible text ends, in bytes.
     visible: usize,
@@ -59,7 +70,12 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Decides the answer to a prompt.
-    pub(super) fn new(config: &EngineConfig, prompt: Tokenizer, limits: &Limits) -> Result<Self, Fault> {
+    pub(super) fn new(
+        config: &EngineConfig,
+        prompt: Tokenizer,
+        limits: &Limits,
+        tools: &Tools<'_>,
+    ) -> Result<Self, Fault> {
         let prompt_tokens = prompt.tokens();
         let longest = config.settings.longest_sequence();
         let asked = limits.max_tokens.unwrap_or(1);
@@ -73,6 +89,9 @@ impl Plan {
         let rest = u32::try_from(longest - u64::from(prompt_tokens)).unwrap_or(u32::MAX);
         let most = limits.max_tokens.unwrap_or(rest);
         let seed = mix(config.seed ^ prompt.fingerprint() ^ mix(limits.seed.cast_unsigned()));
+        if let Some(call) = demanded(tools.offered, tools.choice, seed)? {
+            return Ok(Self::of_call(call, prompt, most));
+        }
         let natural = draw_output_tokens(seed).max(limits.min_tokens);
         let (output_tokens, finish) = if limits.ignore_eos || natural > most {
             (most, Finish::Length)
@@ -85,12 +104,37 @@ impl Plan {
             prompt_tokens,
             output_tokens,
             finish,
+            tool: None,
             words,
             visible,
             prompt,
         };
         plan.apply_stop(limits);
         Ok(plan)
+    }
+
+    /// An answer that is a tool call, cut where it is longer than `most` tokens.
+    fn of_call(call: ToolCall, prompt: Tokenizer, most: u32) -> Self {
+        let words = Generated::from_text(call.arguments);
+        let natural = u32::try_from(words.ends.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1);
+        let finish = if natural > most {
+            Finish::Length
+        } else {
+            Finish::Stop
+        };
+        let output_tokens = natural.min(most);
+        let visible = words.piece(0, output_tokens as usize).len();
+        Self {
+            prompt_tokens: prompt.tokens(),
+            output_tokens,
+            finish,
+            tool: Some(call.name),
+            words,
+            visible,
+            prompt,
+        }
     }
 
     /// Ends the answer with the token that completes the first stop sequence in it.
@@ -174,7 +218,7 @@ mod tests {
         };
         let mut prompt = Tokenizer::new(16, 0);
         prompt.text("Tell me about the sea.");
-        Plan::new(&config, prompt, limits).unwrap()
+        Plan::new(&config, prompt, limits, &Tools::default()).unwrap()
     }
 
     fn tokens(plan: &Plan) -> String {

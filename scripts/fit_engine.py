@@ -22,6 +22,7 @@ Usage: scripts/fit_engine.py [--data DIR] [--write]
 import argparse
 import csv
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -46,16 +47,17 @@ ROUNDS = 12
 
 
 def line(points):
-    """Ordinary least squares: intercept and slope."""
-    slope, intercept = statistics.linear_regression([x for x, _ in points], [y for _, y in points])
-    return intercept, slope
+    """Intercept and slope by least squares."""
+    return solve([[1, x] for x, _ in points], [y for _, y in points])
 
 
 def solve(rows, values):
-    """Least squares by the normal equations and Gauss-Jordan elimination with pivoting."""
+    """Least squares by the normal equations and Gauss-Jordan elimination with pivoting. Sums are exact, so that every
+    version of Python gives the same result."""
     size = len(rows[0])
     table = [
-        [sum(row[i] * row[j] for row in rows) for j in range(size)] + [sum(row[i] * v for row, v in zip(rows, values))]
+        [math.fsum(row[i] * row[j] for row in rows) for j in range(size)]
+        + [math.fsum(row[i] * v for row, v in zip(rows, values))]
         for i in range(size)
     ]
     for i in range(size):
@@ -81,7 +83,8 @@ def fit_kernels(folder):
     dense = kernel_times(folder / f"{PROFILE}_dense.csv", "tokens")
     head = kernel_times(folder / f"{PROFILE}_per_sequence.csv", "sequences")
     total = {
-        n: sum(dense[k][n] for k in ONCE) + LAYERS * sum(dense[k][n] for k in PER_LAYER) for n in sorted(dense["o_proj"])
+        n: math.fsum(dense[k][n] for k in ONCE) + LAYERS * math.fsum(dense[k][n] for k in PER_LAYER)
+        for n in sorted(dense["o_proj"])
     }
     memory_s, memory_per_token_s = line([p for p in total.items() if p[0] <= MEMORY_BOUND_TOKENS])
     compute_s, compute_per_token_s = line([p for p in total.items() if p[0] >= COMPUTE_BOUND_TOKENS])
@@ -152,7 +155,7 @@ def replay(requests, max_seqs, max_tokens, c):
         known = known_seconds(c, max_tokens - budget, sampled, pairs)
         terms = [1, prefill, context]
         sums = [a + b for a, b in zip(sums, [*terms, known])]
-        now += known + sum(c[name] * x for name, x in zip(FITTED, terms))
+        now += known + math.fsum(c[name] * x for name, x in zip(FITTED, terms))
         running = [s for s in running if not advance(s, now, sums, done)]
     return done
 

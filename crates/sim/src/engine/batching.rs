@@ -76,7 +76,7 @@ impl BatchingEngine {
         }
         if batch.tokens > 0 {
             self.totals.iterations += 1;
-            self.iteration_ends = Some(start + self.settings.coefficients.iteration(&batch));
+            self.iteration_ends = Some(start.saturating_add(self.settings.coefficients.iteration(&batch)));
         }
     }
 

@@ -20,11 +20,11 @@
 
 pub mod client;
 pub mod clock;
-//X pub mod fast;
+pub mod fast;
 pub mod harness;
 pub mod http1;
 mod json;
-//X pub mod load;
+pub mod load;
 mod parallel;
 pub mod upstream;
 pub mod url;

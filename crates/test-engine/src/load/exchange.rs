@@ -184,11 +184,8 @@ impl Exchange {
         }
     }
 
-    async fn attempt(&mut self) -> Result<(bool, Instant), Failure> {
-        self.inbox.clear();
-        self.tail.clear();
-        self.gaps.clear();
-        self.facts = Progress::default();
+    /// Connects if there is no connection.
+    pub(super) async fn connect(&mut self) -> Result<(), Failure> {
         if self.stream.is_none() {
             let stream = TcpStream::connect(self.addr)
                 .await
@@ -196,6 +193,15 @@ impl Exchange {
             let _ = stream.set_nodelay(true);
             self.stream = Some(stream);
         }
+        Ok(())
+    }
+
+    async fn attempt(&mut self) -> Result<(bool, Instant), Failure> {
+        self.inbox.clear();
+        self.tail.clear();
+        self.gaps.clear();
+        self.facts = Progress::default();
+        self.connect().await?;
         let Some(stream) = self.stream.take() else {
             return Err(Failure::Connect);
         };

@@ -92,16 +92,19 @@ impl Load {
 
     async fn drive(&self, url: &Url) -> Report {
         let tally = Arc::new(Mutex::new(Tally::default()));
+        let bytes = Arc::new(self.request_bytes(url));
+        let mut exchanges = Vec::new();
+        for _ in 0..self.connections {
+            let mut exchange = Exchange::new(url.addr, bytes.clone(), self.stream, self.timeout);
+            // A failure shows again, and is counted, when the first request is sent.
+            let _ = exchange.connect().await;
+            exchanges.push(exchange);
+        }
         let started = Instant::now();
         let end = started + self.duration;
         let pace = self.rate.map(|rate| Pace::start(rate, started, end));
-        let bytes = Arc::new(self.request_bytes(url));
-        let workers: Vec<_> = (0..self.connections)
-            .map(|_| {
-                let exchange = Exchange::new(url.addr, bytes.clone(), self.stream, self.timeout);
-                tokio::spawn(work(exchange, pace.clone(), end, tally.clone()))
-            })
-            .collect();
+        let work = |exchange| tokio::spawn(work(exchange, pace.clone(), end, tally.clone()));
+        let workers: Vec<_> = exchanges.into_iter().map(work).collect();
         let all = async {
             for worker in workers {
                 let _ = worker.await;

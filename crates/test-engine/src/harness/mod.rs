@@ -7,3 +7,4 @@ mod process;
 pub use config::ADMIN_TOKEN;
 pub use metrics::Metrics;
 pub use process::{Gateway, GatewayOptions, StartFailure};
+pub use rustix::process::Signal;

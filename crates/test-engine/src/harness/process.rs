@@ -19,8 +19,9 @@ const POLL: Duration = Duration::from_millis(5);
 pub struct GatewayOptions {
     /// The program, as a rule `env!("CARGO_BIN_EXE_weighbridge")`.
     pub binary: PathBuf,
-    /// The configuration. `server.listen`, `admin` and `auth: none` are added if they are not there.
-    pub yaml: String,
+    /// The configuration. `server.listen`, `admin` and `auth: none` are added if they are not there. Without one
+    /// the gateway is started without `--config`, and finds engines by itself.
+    pub yaml: Option<String>,
     /// Further arguments, after those of the harness.
     pub args: Vec<String>,
     /// Further environment.
@@ -32,7 +33,7 @@ impl GatewayOptions {
     pub fn new(binary: &Path, yaml: &str) -> GatewayOptions {
         GatewayOptions {
             binary: binary.to_owned(),
-            yaml: yaml.to_owned(),
+            yaml: Some(yaml.to_owned()),
             args: Vec::new(),
             env: Vec::new(),
         }
@@ -90,13 +91,17 @@ impl Gateway {
             .prefix("weighbridge-test-")
             .tempdir()
             .expect("a temporary directory");
-        let yaml = complete(&options.yaml);
-        fs::write(dir.path().join("weighbridge.yaml"), &yaml).expect("the configuration can be written");
+        let config = dir.path().join("weighbridge.yaml");
+        let mut command = Command::new(&options.binary);
+        command.arg("serve");
+        let mut token = ADMIN_TOKEN.to_owned();
+        if let Some(yaml) = options.yaml.as_deref().map(complete) {
+            fs::write(&config, &yaml).expect("the configuration can be written");
+            command.arg("--config").arg(config);
+            token = admin_token(&yaml).unwrap_or(token);
+        }
         let create = |name: &str| Stdio::from(File::create(dir.path().join(name)).expect("an output file"));
-        let child = Command::new(&options.binary)
-            .arg("serve")
-            .arg("--config")
-            .arg(dir.path().join("weighbridge.yaml"))
+        let child = command
             .arg("--ready-file")
             .arg(dir.path().join("ready.json"))
             .args(&options.args)
@@ -107,7 +112,6 @@ impl Gateway {
             .stderr(create("stderr"))
             .spawn()
             .unwrap_or_else(|e| panic!("cannot run {}: {e}", options.binary.display()));
-        let token = admin_token(&yaml).unwrap_or_else(|| ADMIN_TOKEN.to_owned());
         let (listen, admin) = (String::new(), String::new());
         let mut gateway = Gateway {
             child,

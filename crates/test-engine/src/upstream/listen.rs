@@ -1,6 +1,6 @@
 //! The thread of one upstream: listening, and carrying out orders.
 
-use super::serve::connection;
+use super::serve::{Calls, connection};
 use super::state::{Order, Shared};
 use std::io;
 use std::net::SocketAddr;
@@ -94,8 +94,11 @@ fn admit(shared: &Arc<Shared>, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let id = shared.opened();
     // Subscribed here, not in the task: an order that comes before the task first runs must reach it.
-    let kill = shared.kill.subscribe();
-    tokio::spawn(connection(shared.clone(), stream, id, kill));
+    let calls = Calls {
+        kill: shared.kill.subscribe(),
+        close_idle: shared.close_idle.subscribe(),
+    };
+    tokio::spawn(connection(shared.clone(), stream, id, calls));
 }
 
 async fn stop(shared: &Arc<Shared>, kill: bool) {

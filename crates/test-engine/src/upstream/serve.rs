@@ -21,13 +21,14 @@ const BODY_KEPT: usize = 256 * 1024;
 /// same until a write to it fails.
 const EOF_GRACE: f64 = 0.25;
 
+/// Calls that reach every connection.
+pub(crate) struct Calls {
+    pub(crate) kill: watch::Receiver<u64>,
+    pub(crate) close_idle: watch::Receiver<u64>,
+}
+
 /// Serves one connection to its end.
-pub(crate) async fn connection(
-    shared: Arc<Shared>,
-    stream: TcpStream,
-    id: u64,
-    mut kill: watch::Receiver<u64>,
-) {
+pub(crate) async fn connection(shared: Arc<Shared>, stream: TcpStream, id: u64, mut calls: Calls) {
     let mut conn = Conn {
         stream,
         id,
@@ -36,8 +37,8 @@ pub(crate) async fn connection(
         eof: false,
     };
     let reset = tokio::select! {
-        _ = kill.changed() => true,
-        end = requests(&shared, &mut conn) => end == Err(Stop::Cut { rst: true }),
+        _ = calls.kill.changed() => true,
+        end = requests(&shared, &mut conn, &mut calls.close_idle) => end == Err(Stop::Cut { rst: true }),
     };
     if reset {
         let _ = conn.stream.set_zero_linger();
@@ -46,8 +47,11 @@ pub(crate) async fn connection(
     shared.closed();
 }
 
-async fn requests(shared: &Arc<Shared>, conn: &mut Conn) -> Result<(), Stop> {
-    let mut close_idle = shared.close_idle.subscribe();
+async fn requests(
+    shared: &Arc<Shared>,
+    conn: &mut Conn,
+    close_idle: &mut watch::Receiver<u64>,
+) -> Result<(), Stop> {
     let mut idle = None;
     loop {
         let head = tokio::select! {

@@ -9,12 +9,13 @@ use super::reply::HeadFacts;
 use super::shapes::Shapes;
 use crate::clock;
 use crate::json::Obj;
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// The length that `both` claims for a stream.
 const FALSE_LENGTH: usize = 99_999;
 /// Pause between the pieces of `split`: long enough for the reader to see them one by one.
-const SPLIT_DELAY: f64 = 0.001;
+const SPLIT_DELAY: Duration = Duration::from_micros(100);
 
 /// How events are written.
 struct Form<'a> {
@@ -77,10 +78,21 @@ impl Writer<'_> {
         for piece in bytes.chunks(step) {
             self.framed(piece).await?;
             if step < bytes.len() {
-                self.answer.nap("split_delay", SPLIT_DELAY).await;
+                self.pause().await;
             }
         }
         Ok(())
+    }
+
+    async fn pause(&self) {
+        if self.answer.mode.has("split_delay") {
+            self.answer.nap("split_delay", 0.0).await;
+        } else {
+            // The runtime's timer has a resolution of a millisecond, which makes thousands of pieces last for
+            // seconds. The thread belongs to this upstream alone, so it may sleep.
+            std::thread::sleep(SPLIT_DELAY);
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn framed(&self, piece: &[u8]) -> Result<(), Stop> {

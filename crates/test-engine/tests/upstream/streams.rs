@@ -220,7 +220,8 @@ fn comments_come_before_and_between() {
     let stream = chat_stream(&up, "comments=2,comment_gap=0.05");
     assert!(stream.text().starts_with(": ping\n\n: ping\n\ndata: "));
     let parsed = stream.parsed();
-    assert!(parsed.events[0].at - parsed.comments[0].0 >= Duration::from_millis(90));
+    assert_eq!(parsed.comments.len(), 2);
+    assert!(parsed.events[0].at - stream.started >= Duration::from_millis(100));
     assert_eq!(
         chat_stream(&up, "chunks=8,comment_every=5")
             .parsed()
@@ -236,8 +237,8 @@ fn times_are_kept() {
     let stream = chat_stream(&up, "delay=0.1,delay_body=0.1,gap=0.05,chunks=2");
     let events = stream.events();
     assert!(stream.head_at - stream.started >= Duration::from_millis(100));
-    assert!(events[0].at - stream.head_at >= Duration::from_millis(60));
-    assert!(events[3].at - events[0].at >= Duration::from_millis(120));
+    assert!(events[0].at - stream.started >= Duration::from_millis(200));
+    assert!(events[3].at - stream.started >= Duration::from_millis(350));
     up.wait_idle(SOON);
     let record = &up.posts()[0];
     let (head, first) = (record.t_headers.unwrap(), record.t_first_event.unwrap());

@@ -25,20 +25,21 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
     if matches!(query.kind, Kind::Retry { .. }) {
         return Choice::Refuse(Refusal::Exhausted);
     }
-    let mut waiting = 0;
-    let mut other = 0;
+    let (mut cooling, mut full, mut other) = (false, false, false);
     for reason in &scratch.dropped {
         match reason {
-            Some(Dropped::Capacity | Dropped::State(StateKind::Cooling)) => waiting += 1,
+            Some(Dropped::State(StateKind::Cooling)) => cooling = true,
+            Some(Dropped::Capacity) => full = true,
             Some(Dropped::Protocol | Dropped::Tried | Dropped::State(StateKind::Draining)) => {}
-            _ => other += 1,
+            _ => other = true,
         }
     }
     let wait = soonest_return(query).unwrap_or(UNKNOWN_RETURN);
-    Choice::Refuse(if waiting > 0 && other == 0 {
-        Refusal::Busy(wait)
-    } else {
-        Refusal::Unavailable(wait)
+    Choice::Refuse(match (cooling || full, other) {
+        // A slot may be free at any moment.
+        (true, false) if full => Refusal::Busy(wait.min(UNKNOWN_RETURN)),
+        (true, false) => Refusal::Busy(wait),
+        _ => Refusal::Unavailable(wait),
     })
 }
 

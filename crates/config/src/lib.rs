@@ -1,5 +1,32 @@
 //! From the user's file to a resolved configuration.
+//!
+//! [`load`] reads a YAML file and gives either a [`Config`] that is valid by construction, or every [`Problem`] of the
+//! file at once. The way is: text → located tree (`yaml`) → sections (`model`, declared with a macro that also gives the
+//! JSON [`schema`]) → [`Config`] (`resolve`).
 
+pub mod problems;
 pub mod resolved;
 
+mod diff;
+mod forms;
+mod kinds;
+mod leaf;
+mod load;
+mod mask;
+mod model;
+mod read;
+mod resolve;
+mod schema;
+mod secret;
+mod units;
+mod urls;
+mod vars;
+mod warnings;
+mod yaml;
+
+pub use diff::{diff, refuses_reload};
+pub use load::{Loaded, load, load_str};
+pub use mask::masked;
+pub use problems::{Problem, Problems};
 pub use resolved::Config;
+pub use schema::schema;

@@ -93,8 +93,10 @@ pub struct Log {
     pub level: String,
     /// Which requests get a line.
     pub requests: LogRequests,
-    /// Seconds above which a request is always logged.
+    /// Time above which a request is always logged.
     pub slow: Option<Duration>,
+    /// The share of slowest requests that is always logged, in [0, 1].
+    pub slow_share: f64,
 }
 
 /// `log.requests`.
@@ -260,4 +262,7 @@ pub struct Route {
     pub implied: bool,
     /// Names of its targets, in the order of the fleet spec, with the pool of each.
     pub targets: Vec<(Arc<str>, usize)>,
+    /// What its `retry.resend` says about sending once more where a reused connection turned out dead; none: the
+    /// pool's [`Pool::resend`] decides.
+    pub resend: Option<bool>,
 }

@@ -1,0 +1,55 @@
+//! What is known of each kind of upstream.
+
+use crate::resolved::{Kind, Probe};
+use weighbridge_core::spec::Protocols;
+
+impl Kind {
+    /// The word of the config file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::LlamaCpp => "llamacpp",
+            Self::Tgi => "tgi",
+            Self::Ollama => "ollama",
+            Self::TrtLlm => "trtllm",
+            Self::MistralRs => "mistralrs",
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Azure => "azure",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// The API dialects that clients can use with it.
+    #[must_use]
+    pub const fn protocols(self) -> Protocols {
+        match self {
+            Self::Vllm | Self::Sglang | Self::LlamaCpp | Self::Generic => Protocols::ANY,
+            Self::Tgi | Self::Ollama | Self::TrtLlm | Self::MistralRs | Self::OpenAi | Self::Azure => {
+                Protocols::OPENAI
+            }
+            Self::Anthropic => Protocols::ANTHROPIC,
+            Self::Gemini => Protocols::NONE,
+        }
+    }
+
+    /// How it is probed unless the config says otherwise; none: it is not, as providers are not.
+    #[must_use]
+    pub fn probe(self) -> Option<Probe> {
+        let path = match self {
+            Self::Vllm | Self::Sglang | Self::LlamaCpp | Self::Tgi | Self::TrtLlm | Self::MistralRs => {
+                "/health"
+            }
+            Self::Ollama => "/",
+            Self::Generic => return Some(Probe::Tcp),
+            Self::OpenAi | Self::Anthropic | Self::Gemini | Self::Azure => return None,
+        };
+        Some(Probe::Http {
+            path: path.to_owned(),
+            expect: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,449 @@
+//! Single values: text, numbers, durations, sizes, secrets, addresses.
+
+use crate::read::{At, FromNode, Reader, unknown};
+use crate::resolved::{BaseUrl, Network};
+use crate::units;
+use crate::yaml::{NodeId, Shape};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use weighbridge_core::spec::Weight;
+
+/// Longest name of a pool, route, target, endpoint or key.
+const NAME_LENGTH_MAX: usize = 200;
+
+/// Gives a leaf type its schema, written where it is used.
+macro_rules! schema {
+    ($type:ty, $name:literal, $schema:tt) => {
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
+/// Any text.
+pub(crate) struct Text(pub(crate) String);
+schema!(Text, "Text", {"type": "string"});
+
+impl FromNode for Text {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        reader.text(node, "text").map(Self)
+    }
+}
+
+/// Text that names something: shown in logs, metrics and headers.
+pub(crate) struct Name(pub(crate) String);
+schema!(Name, "Name", {"type": "string", "minLength": 1, "maxLength": NAME_LENGTH_MAX});
+
+impl FromNode for Name {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let text = reader.text(node, "text that names it")?;
+        let fault = if text.is_empty() {
+            "the name is empty"
+        } else if text.chars().count() > NAME_LENGTH_MAX {
+            "the name is longer than 200 characters"
+        } else if text.chars().any(char::is_control) || text.trim() != text {
+            "the name holds a control character, or a space at its ends"
+        } else {
+            return Some(Self(text));
+        };
+        reader.problem(node, fault, "give a short name of visible characters");
+        None
+    }
+}
+
+/// `true` or `false`.
+pub(crate) struct Flag(pub(crate) bool);
+schema!(Flag, "Flag", {"type": ["boolean", "string"], "pattern": r"^\$\{"});
+
+impl FromNode for Flag {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let written = reader.scalar(node)?;
+        let shape = reader.tree.shape(node);
+        match written {
+            Some(done) if shape == Shape::Flag || done.any => match done.text.to_ascii_lowercase().as_str() {
+                "true" => return Some(Self(true)),
+                "false" => return Some(Self(false)),
+                _ => {}
+            },
+            _ => {}
+        }
+        let shown = reader.written(node);
+        if shape == Shape::Text && !shown.is_empty() {
+            reader.problem(
+                node,
+                format!("`{shown}` is neither true nor false"),
+                "write `true` or `false`, without quotes",
+            );
+        } else {
+            reader.unexpected(node, "true or false");
+        }
+        None
+    }
+}
+
+/// The text of a number; variables may give one.
+fn number_text(reader: &mut Reader<'_>, node: NodeId, wanted: &str) -> Option<String> {
+    let shape = reader.tree.shape(node);
+    match reader.scalar(node)? {
+        Some(done) if shape == Shape::Number || (done.any && shape == Shape::Text) => Some(done.text),
+        Some(_) if shape == Shape::Text => {
+            let shown = reader.written(node);
+            reader.problem(
+                node,
+                format!("{wanted} is expected here, but this is the text `{shown}`"),
+                "write a number without quotes and units",
+            );
+            None
+        }
+        _ => {
+            reader.unexpected(node, wanted);
+            None
+        }
+    }
+}
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole<const MIN: u32, const MAX: u32>(pub(crate) u32);
+
+impl<const MIN: u32, const MAX: u32> FromNode for Whole<MIN, MAX> {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let wanted = format!("a whole number from {MIN} to {MAX}");
+        let text = number_text(reader, node, &wanted)?;
+        match text.parse::<u32>() {
+            Ok(number) if (MIN..=MAX).contains(&number) => Some(Self(number)),
+            _ => {
+                let shown = reader.written(node);
+                reader.problem(node, format!("`{shown}` is not {wanted}"), "");
+                None
+            }
+        }
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> JsonSchema for Whole<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Whole{MIN}To{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["integer", "string"], "minimum": MIN, "maximum": MAX, "pattern": r"^\$\{"})
+    }
+}
+
+/// A finite number in a range given in thousandths, both ends included.
+#[derive(Clone, Copy)]
+pub(crate) struct Number<const MIN_MILLI: u32, const MAX_MILLI: u32>(pub(crate) f64);
+
+/// A share from 0 to 1.
+pub(crate) type Share = Number<0, 1000>;
+
+impl<const MIN: u32, const MAX: u32> FromNode for Number<MIN, MAX> {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let (min, max) = (f64::from(MIN) / 1e3, f64::from(MAX) / 1e3);
+        let wanted = format!("a number from {min} to {max}");
+        let text = number_text(reader, node, &wanted)?;
+        match text.parse::<f64>() {
+            Ok(number) if (min..=max).contains(&number) => Some(Self(number)),
+            _ => {
+                let shown = reader.written(node);
+                reader.problem(node, format!("`{shown}` is not {wanted}"), "");
+                None
+            }
+        }
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> JsonSchema for Number<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Number{MIN}To{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let (min, max) = (f64::from(MIN) / 1e3, f64::from(MAX) / 1e3);
+        json_schema!({"type": ["number", "string"], "minimum": min, "maximum": max, "pattern": r"^\$\{"})
+    }
+}
+
+/// A share of traffic: from 0 to 1e9 with at most 6 decimals.
+#[derive(Clone, Copy)]
+pub(crate) struct Share6(pub(crate) Weight);
+schema!(Share6, "Weight", {"type": ["number", "string"], "minimum": 0, "maximum": 1e9, "pattern": r"^\$\{"});
+
+impl FromNode for Share6 {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        if reader.written(node) == "auto" {
+            reader.not_yet(node, "weight: auto");
+            return None;
+        }
+        let text = number_text(reader, node, "a number")?;
+        let shown = reader.written(node);
+        let number = text.parse::<f64>().unwrap_or(f64::NAN);
+        let fault = if !number.is_finite() {
+            "is not a finite number"
+        } else if number < 0.0 {
+            "is negative"
+        } else if number > 1e9 {
+            "is larger than 1e9"
+        } else if format!("{number:.6}").parse::<f64>() != Ok(number) {
+            "has more than 6 decimals"
+        } else {
+            return Some(Self(Weight((number * 1e6).round() as u64)));
+        };
+        reader.problem(
+            node,
+            format!("the weight `{shown}` {fault}"),
+            "weights are numbers from 0 to 1e9 with at most 6 decimals; 0 takes nothing",
+        );
+        None
+    }
+}
+
+/// A time with its unit.
+pub(crate) struct Span(pub(crate) Duration);
+schema!(Span, "Duration", {"type": "string", "pattern": r"^([0-9]*\.?[0-9]+(us|ms|s|m|h|d)|.*\$\{.*)$", "examples": ["500ms", "10s", "5m"]});
+
+impl FromNode for Span {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        with_unit(
+            reader,
+            node,
+            "a time with its unit, such as `10s`,",
+            units::duration,
+        )
+        .map(Self)
+    }
+}
+
+/// A size with its unit.
+pub(crate) struct Size(pub(crate) u64);
+schema!(Size, "Size", {"type": "string", "pattern": r"^([0-9]*\.?[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)|.*\$\{.*)$", "examples": ["64KiB", "32MiB"]});
+
+impl FromNode for Size {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        with_unit(
+            reader,
+            node,
+            "a size with its unit, such as `32MiB`,",
+            units::size,
+        )
+        .map(Self)
+    }
+}
+
+fn with_unit<T>(
+    reader: &mut Reader<'_>,
+    node: NodeId,
+    wanted: &str,
+    parse: fn(&str) -> Result<T, units::UnitError>,
+) -> Option<T> {
+    if !matches!(reader.tree.shape(node), Shape::Text | Shape::Number) {
+        reader.unexpected(node, wanted);
+        return None;
+    }
+    let done = reader.scalar(node)??;
+    match parse(&done.text) {
+        Ok(value) => Some(value),
+        // What came from a variable is not quoted: it may be anything.
+        Err((_, hint)) if done.any => {
+            let shown = reader.written(node);
+            reader.problem(
+                node,
+                format!("{wanted} is expected here, but `{shown}` stands for something else"),
+                hint,
+            );
+            None
+        }
+        Err((message, hint)) => {
+            reader.problem(node, message, hint);
+            None
+        }
+    }
+}
+
+/// An address and port to listen on.
+pub(crate) struct Address(pub(crate) SocketAddr);
+schema!(Address, "Address", {"type": "string", "examples": ["127.0.0.1:8800", "0.0.0.0:8800", "[::1]:8800"]});
+
+impl FromNode for Address {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        if reader.tree.shape(node) == Shape::Number {
+            let port = reader.written(node);
+            reader.problem(
+                node,
+                "an address and a port are expected here, but this is a number",
+                format!("write `127.0.0.1:{port}`"),
+            );
+            return None;
+        }
+        let text = reader.text(node, "text such as `127.0.0.1:8800`")?;
+        let named = text
+            .strip_prefix("localhost:")
+            .map(|port| format!("127.0.0.1:{port}"));
+        if let Ok(address) = named.as_deref().unwrap_or(&text).parse() {
+            return Some(Self(address));
+        }
+        let shown = reader.written(node);
+        let hint = match text.rsplit_once(':') {
+            Some(("" | "*", port)) => format!("write `0.0.0.0:{port}` for all interfaces"),
+            _ => "write `127.0.0.1:8800`, `0.0.0.0:8800` for all interfaces, or `[::1]:8800`".to_owned(),
+        };
+        reader.problem(node, format!("`{shown}` is not an IP address with a port"), hint);
+        None
+    }
+}
+
+/// A range of addresses, `10.0.0.0/8`, or one address.
+pub(crate) struct Range(pub(crate) Network);
+schema!(Range, "Network", {"type": "string", "examples": ["10.0.0.0/8", "192.0.2.7", "fd00::/8"]});
+
+impl FromNode for Range {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let text = reader.text(node, "text such as `10.0.0.0/8`")?;
+        if let Some(network) = network(&text) {
+            return Some(Self(network));
+        }
+        let shown = reader.written(node);
+        reader.problem(
+            node,
+            format!("`{shown}` is not an address range"),
+            "write `10.0.0.0/8`, `fd00::/8` or one address",
+        );
+        None
+    }
+}
+
+fn network(text: &str) -> Option<Network> {
+    let (base, prefix) = match text.split_once('/') {
+        Some((base, prefix)) => (base, Some(prefix.parse::<u8>().ok()?)),
+        None => (text, None),
+    };
+    let base: IpAddr = base.parse().ok()?;
+    let bits = if base.is_ipv4() { 32 } else { 128 };
+    let prefix = prefix.unwrap_or(bits);
+    if prefix > bits {
+        return None;
+    }
+    let host = u32::from(bits - prefix);
+    let base = match base {
+        IpAddr::V4(base) => IpAddr::V4(
+            u32::from(base)
+                .checked_shr(host)
+                .and_then(|net| net.checked_shl(host))
+                .unwrap_or(0)
+                .into(),
+        ),
+        IpAddr::V6(base) => IpAddr::V6(
+            u128::from(base)
+                .checked_shr(host)
+                .and_then(|net| net.checked_shl(host))
+                .unwrap_or(0)
+                .into(),
+        ),
+    };
+    Some(Network { base, prefix })
+}
+
+/// The base URL of an endpoint.
+pub(crate) struct Url(pub(crate) BaseUrl);
+schema!(Url, "Url", {"type": "string", "examples": ["http://gpu1:8000", "https://api.example.com"]});
+
+impl FromNode for Url {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let text = reader.text(node, "text such as `http://gpu1:8000`")?;
+        match BaseUrl::parse(&text) {
+            Ok(url) => Some(Self(url)),
+            Err((message, hint)) => {
+                reader.problem(node, message, hint);
+                None
+            }
+        }
+    }
+}
+
+/// Free-form labels.
+pub(crate) struct Labels(pub(crate) Vec<(String, String)>);
+schema!(Labels, "Labels", {"type": "object", "additionalProperties": {"type": "string"}, "examples": [{"gpu": "T4", "zone": "az1"}]});
+
+impl FromNode for Labels {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let crate::yaml::Value::Map(entries) = reader.tree.value(node) else {
+            reader.unexpected(node, "a map");
+            return None;
+        };
+        let entries = entries.clone();
+        let labels = entries
+            .into_iter()
+            .filter_map(|entry| Some((entry.key, reader.text(entry.value, "text")?)));
+        Some(Self(labels.collect()))
+    }
+}
+
+impl Reader<'_> {
+    /// One word of a list.
+    pub(crate) fn word(&mut self, node: NodeId, words: &[&str], later: &[&str]) -> Option<String> {
+        let wanted = format!("text, one of {},", words.join(", "));
+        let written = self.written(node);
+        if later.contains(&written.as_str()) {
+            let path = self.tree.path(node);
+            let key = path
+                .rsplit('.')
+                .next()
+                .and_then(|step| step.split('[').next())
+                .unwrap_or_default()
+                .to_owned();
+            self.not_yet(node, &format!("{key}: {written}"));
+            return None;
+        }
+        let number = self.tree.shape(node) == Shape::Number;
+        let word = if number && words.contains(&written.as_str()) {
+            written.clone()
+        } else {
+            self.text(node, &wanted)?
+        };
+        if words.contains(&word.as_str()) {
+            return Some(word);
+        }
+        let (message, hint) = unknown(&written, "word", words);
+        self.problem(node, message, hint);
+        None
+    }
+}
+
+/// The schema of a choice among words.
+pub(crate) fn words_schema(words: &[(&str, &[&str])]) -> Schema {
+    let mut choices = Vec::new();
+    for (word, lines) in words {
+        let description = crate::read::prose(lines);
+        choices.push(json_schema!({"const": word, "description": description}));
+        if let Ok(number) = word.parse::<u32>() {
+            choices.push(json_schema!({"const": number, "description": description}));
+        }
+    }
+    json_schema!({"oneOf": choices})
+}
+
+/// The value of an optional setting, else the default.
+pub(crate) fn or<T, U>(given: Option<At<T>>, map: fn(T) -> U, default: U) -> U {
+    given.map_or(default, |at| map(at.value))
+}

@@ -1,0 +1,114 @@
+//! Loading a file: text → tree → sections → resolved config.
+
+use crate::model::File;
+use crate::problems::{self, Problem, Problems};
+use crate::read::{FromNode as _, Reader};
+use crate::resolve::resolve;
+use crate::resolved::Config;
+use crate::yaml::{self, Tree};
+use sha2::{Digest as _, Sha256};
+use std::io::Read as _;
+use std::path::Path;
+
+/// A config that is good, with what may surprise.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The config.
+    pub config: Config,
+    /// What is allowed and will surprise, in the order of the file.
+    pub warnings: Vec<Problem>,
+    /// SHA-256 of the file's text in hexadecimal. Variables and files of secrets are not part of it.
+    pub text_hash: String,
+}
+
+/// Loads a config file. Relative paths in it are relative to its directory; `env` gives the values of variables.
+///
+/// # Errors
+/// Everything that is wrong with the file, or that it cannot be read.
+pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Problems> {
+    let name = path.display().to_string();
+    let text = read(path).map_err(|message| {
+        let problem = Problem {
+            file: name.clone(),
+            line: 0,
+            column: 0,
+            path: String::new(),
+            message,
+            hint: None,
+        };
+        Problems::new(vec![problem])
+    })?;
+    load_text(
+        &Source {
+            name: &name,
+            text: &text,
+            directory: path.parent(),
+        },
+        env,
+    )
+}
+
+/// Loads a config from its text; `name` stands for the file in problems. Relative paths are relative to the current
+/// directory.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn load_str(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Problems> {
+    load_text(
+        &Source {
+            name,
+            text,
+            directory: None,
+        },
+        env,
+    )
+}
+
+struct Source<'a> {
+    name: &'a str,
+    text: &'a str,
+    directory: Option<&'a Path>,
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let limit = yaml::BYTES_MAX as u64 + 1;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+        .map_err(|error| format!("the file cannot be read: {}", crate::secret::reason(&error)))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+            + 1;
+        format!("the file is not UTF-8 text; the first wrong byte is on line {line}")
+    })
+}
+
+fn load_text(source: &Source<'_>, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Problems> {
+    let (tree, faults) = yaml::parse(source.name, source.text);
+    let Some(tree) = tree else {
+        return Err(Problems::new(faults));
+    };
+    let mut reader = Reader::new(tree, source.name, env);
+    reader.directory = source.directory;
+    reader.problems = faults;
+    let now = jiff::Timestamp::now().as_second();
+    let config = File::from_node(&mut reader, Tree::ROOT).map(|file| resolve(&mut reader, file, now));
+    match config {
+        Some(config) if reader.problems.is_empty() => {
+            problems::sort(&mut reader.warnings);
+            Ok(Loaded {
+                config,
+                warnings: reader.warnings,
+                text_hash: hexadecimal(&Sha256::digest(source.text)),
+            })
+        }
+        _ => Err(Problems::new(reader.problems)),
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,306 @@
+//! The effective config for people to see: defaults filled in, secrets and URL queries masked.
+
+use crate::resolved::{Auth, ClientKey, Config, Headers, Log, LogRequests, Pool, Probe, Route};
+use crate::units::{show_duration, show_size};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use weighbridge_core::spec::{PoolSpec, RetrySpec, RouteSpec, Weight};
+
+/// What stands in the place of a secret.
+const MASK: &str = "***";
+
+/// The effective config under the keys of the file. Secrets are masked; what is not set is left out.
+#[must_use]
+pub fn masked(config: &Config) -> Value {
+    let server = &config.server;
+    let proxies: Vec<String> = server
+        .trusted_proxies
+        .iter()
+        .map(|net| format!("{}/{}", net.base, net.prefix))
+        .collect();
+    let admin = config.admin.listen.map_or(json!(false), |listen| {
+        object([
+            ("listen", json!(listen)),
+            ("token", json!(config.admin.token.as_ref().map(|_| MASK))),
+        ])
+    });
+    let pools: Vec<Value> = config
+        .fleet
+        .pools
+        .iter()
+        .zip(&config.pools)
+        .map(|(spec, pool)| show_pool(spec, pool))
+        .collect();
+    let routes: Vec<Value> = config
+        .fleet
+        .routes
+        .iter()
+        .zip(&config.routes)
+        .map(|(spec, route)| show_route(config, spec, route))
+        .collect();
+    object([
+        ("version", json!(1)),
+        (
+            "server",
+            object([
+                ("listen", json!(server.listen)),
+                ("max_body", json!(show_size(server.max_body as u64))),
+                ("max_connections", json!(server.max_connections)),
+                ("drain_delay", time(server.drain_delay)),
+                ("drain_timeout", time(server.drain_timeout)),
+                ("trusted_proxies", json!(proxies)),
+                (
+                    "headers",
+                    json!(if server.headers == Headers::Full {
+                        "full"
+                    } else {
+                        "minimal"
+                    }),
+                ),
+                ("zone", json!(server.zone)),
+            ]),
+        ),
+        ("admin", admin),
+        (
+            "auth",
+            json!(if config.auth == Auth::Keys { "keys" } else { "none" }),
+        ),
+        ("log", show_log(&config.log)),
+        ("keys", config.keys.iter().map(show_key).collect()),
+        ("pools", json!(pools)),
+        ("routes", json!(routes)),
+    ])
+}
+
+/// An object of what is set.
+fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    let set = entries.into_iter().filter(|(_, value)| !value.is_null());
+    Value::Object(
+        set.map(|(key, value)| (key.to_owned(), value))
+            .collect::<Map<_, _>>(),
+    )
+}
+
+fn time(duration: Duration) -> Value {
+    json!(show_duration(duration))
+}
+
+fn share(weight: Weight) -> Value {
+    if weight.0.is_multiple_of(1_000_000) {
+        json!(weight.0 / 1_000_000)
+    } else {
+        json!(weight.as_f64())
+    }
+}
+
+fn show_log(log: &Log) -> Value {
+    let requests = match log.requests {
+        LogRequests::All => json!("all"),
+        LogRequests::Errors => json!("errors"),
+        LogRequests::Share(share) => json!(share),
+    };
+    let slow = log.slow.map_or(json!(log.slow_share * 100.0), time);
+    object([
+        ("level", json!(log.level)),
+        ("requests", requests),
+        ("slow", slow),
+    ])
+}
+
+fn show_key(key: &ClientKey) -> Value {
+    let expires = key
+        .expires
+        .and_then(|expires| jiff::Timestamp::from_second(expires).ok())
+        .map(|moment| moment.to_string());
+    object([
+        ("name", json!(key.name)),
+        ("key", json!(MASK)),
+        ("expires", json!(expires)),
+        ("tenant", json!(key.tenant)),
+        ("tier", json!(key.tier)),
+        ("models", json!(key.models)),
+    ])
+}
+
+fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
+    let keys: Vec<&str> = pool.api_keys.iter().map(|_| MASK).collect();
+    let timeouts = &pool.timeouts;
+    object([
+        ("name", json!(pool.name)),
+        ("kind", json!(pool.kind.as_str())),
+        ("model", json!(pool.model)),
+        ("description", json!(pool.description)),
+        ("endpoints", show_endpoints(spec, pool)),
+        (
+            "api_keys",
+            if keys.is_empty() { Value::Null } else { json!(keys) },
+        ),
+        ("forward_client_key", json!(pool.forward_client_key)),
+        ("tls", show_tls(pool)),
+        ("max_inflight", json!(spec.max_inflight)),
+        ("health", show_health(spec, pool)),
+        (
+            "breaker",
+            spec.breaker.as_ref().map_or(json!(false), |breaker| {
+                object([
+                    ("window", time(breaker.window)),
+                    ("min_requests", json!(breaker.min_requests)),
+                    ("error_rate", json!(breaker.error_rate)),
+                    ("consecutive", json!(breaker.consecutive)),
+                    ("open_for", time(breaker.open_for)),
+                ])
+            }),
+        ),
+        (
+            "cooldown",
+            object([
+                ("default", time(spec.cooldown.default)),
+                ("max", time(spec.cooldown.max)),
+            ]),
+        ),
+        ("fail_open", json!(spec.fail_open)),
+        ("ramp", time(spec.ramp)),
+        ("keepalive", time(pool.keepalive)),
+        ("stall_after", spec.stall_after.map_or(Value::Null, time)),
+        (
+            "timeouts",
+            object([
+                ("connect", time(timeouts.connect)),
+                ("first_byte", time(timeouts.first_byte)),
+                ("idle", time(timeouts.idle)),
+                ("total", time(timeouts.total)),
+                ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
+            ]),
+        ),
+    ])
+}
+
+fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
+    spec.endpoints
+        .iter()
+        .zip(&pool.endpoints)
+        .map(|(spec, endpoint)| {
+            let labels: Map<String, Value> = endpoint
+                .labels
+                .iter()
+                .map(|(key, value)| (key.clone(), json!(value)))
+                .collect();
+            let labels = if labels.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(labels)
+            };
+            object([
+                ("name", json!(endpoint.name)),
+                ("url", json!(endpoint.url.shown())),
+                ("weight", share(spec.weight)),
+                ("labels", labels),
+            ])
+        })
+        .collect()
+}
+
+fn show_tls(pool: &Pool) -> Value {
+    let tls = &pool.tls;
+    if *tls == crate::resolved::PoolTls::default() {
+        return Value::Null;
+    }
+    object([
+        ("ca", json!(tls.ca)),
+        ("client_cert", json!(tls.client_cert)),
+        ("client_key", json!(tls.client_key)),
+        ("server_name", json!(tls.server_name)),
+    ])
+}
+
+fn show_health(spec: &PoolSpec, pool: &Pool) -> Value {
+    let (Some(probe), Some(health)) = (&spec.probe, &pool.health) else {
+        return json!(false);
+    };
+    let (kind, path, expect) = match &health.probe {
+        Probe::Http { path, expect } if expect.is_empty() => ("http", json!(path), Value::Null),
+        Probe::Http { path, expect } => ("http", json!(path), json!(expect)),
+        Probe::Tcp => ("tcp", Value::Null, Value::Null),
+    };
+    object([
+        ("type", json!(kind)),
+        ("path", path),
+        ("expect", expect),
+        ("interval", time(probe.interval)),
+        ("timeout", time(health.timeout)),
+        ("unhealthy_after", json!(probe.unhealthy_after)),
+        ("healthy_after", json!(probe.healthy_after)),
+    ])
+}
+
+fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
+    let targets: Vec<Value> = spec
+        .targets
+        .iter()
+        .map(|target| {
+            let pool = config.fleet.pools.get(target.pool).map(|pool| &pool.name);
+            object([
+                ("pool", json!(pool)),
+                ("name", json!(target.name)),
+                ("weight", target.weight.map_or(Value::Null, share)),
+                ("order", json!(target.order)),
+            ])
+        })
+        .collect();
+    let policies = if spec.policies.is_empty() {
+        Value::Null
+    } else {
+        json!(spec.policies)
+    };
+    let fallback: Vec<Value> = spec
+        .fallback
+        .iter()
+        .map(|step| json!({"route": step.route, "on": ["unavailable"]}))
+        .collect();
+    let weighted = spec.targets.iter().any(|target| target.weight.is_some());
+    object([
+        ("name", json!(spec.name)),
+        ("targets", json!(targets)),
+        ("policies", policies),
+        ("picker", json!("max")),
+        ("spill", if weighted { json!(spec.spill) } else { Value::Null }),
+        ("retry", show_retry(&spec.retry, route.resend)),
+        (
+            "fallback",
+            if fallback.is_empty() {
+                Value::Null
+            } else {
+                json!(fallback)
+            },
+        ),
+        ("usage", json!("passive")),
+    ])
+}
+
+fn show_retry(retry: &RetrySpec, resend: Option<bool>) -> Value {
+    let words = [
+        ("connect", retry.on_connect),
+        ("reset", retry.on_reset),
+        ("timeout", retry.on_timeout),
+    ];
+    let mut on: Vec<String> = words
+        .iter()
+        .filter(|(_, set)| *set)
+        .map(|(word, _)| (*word).to_owned())
+        .collect();
+    on.extend(retry.on_status.iter().map(u16::to_string));
+    object([
+        ("max_attempts", json!(retry.max_attempts)),
+        ("on", json!(on)),
+        (
+            "budget",
+            object([
+                ("ratio", json!(retry.budget.ratio)),
+                ("floor_per_second", json!(retry.budget.floor_per_second)),
+                ("window", time(retry.budget.window)),
+            ]),
+        ),
+        ("resend", json!(resend)),
+        ("move_on_after", retry.move_on_after.map_or(Value::Null, time)),
+    ])
+}

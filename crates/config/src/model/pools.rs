@@ -1,0 +1,207 @@
+//! `pools`.
+
+use crate::forms::{FromText, OneOrMany, Short, Status, Toggle};
+use crate::leaf::{Flag, Labels, Name, Number, Share6, Span, Text, Url, Whole};
+use crate::read::{At, section, words};
+use crate::secret::{MaybeSecret, Secret};
+
+section! {
+    /// Endpoints that serve the same model with the same kind of engine.
+    Pool {
+        /// What routes and the admin API call it.
+        name: Name,
+        /// What runs there.
+        kind: KindWord = "generic",
+        /// Model name sent upstream. Default: the client's.
+        model: Name,
+        /// What it is good for, for people and for services that choose.
+        description: Text,
+        /// Where it runs: URLs, or maps with a URL and more.
+        endpoints: Vec<At<Short<Endpoint>>>,
+        /// Key sent upstream.
+        api_key: MaybeSecret,
+        /// Several keys, used in turn; each is rested on its own when its quota is used up.
+        api_keys: Vec<At<Secret>>,
+        /// Whether the client's own key is passed on.
+        forward_client_key: Flag = false,
+        /// HTTP version towards the endpoints.
+        http: HttpWord = "auto",
+        /// TLS towards `https` endpoints.
+        tls: Tls,
+        /// Most requests in flight per endpoint. Default: no limit.
+        max_inflight: Whole<1, 1_000_000>,
+        /// Active probes; `false`: none. Default: by kind.
+        health: Toggle<Health>,
+        /// Takes an endpoint out that fails too often; `false`: never.
+        breaker: Toggle<Breaker>,
+        /// How long an endpoint that is busy is left alone.
+        cooldown: Cooldown,
+        /// Whether unhealthy endpoints are tried when nothing else is left.
+        fail_open: Flag = true,
+        /// How long an endpoint that comes back or joins is given less than its share.
+        ramp: Span = "10s",
+        /// Idle connections are dropped after this time; engines drop them after 5 s.
+        keepalive: Span = "4s",
+        /// Silence of all streams of an endpoint after which it counts as stalled. Default: never.
+        stall_after: Span,
+        /// Longest waits for the upstream.
+        timeouts: Timeouts,
+    }
+    required [name, endpoints]
+    later [discovery, weight, scrape, price, strengths, context_length, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
+}
+
+words! {
+    /// What runs at a pool's endpoints.
+    KindWord {
+        /// vLLM.
+        Vllm = "vllm",
+        /// SGLang.
+        Sglang = "sglang",
+        /// llama.cpp server.
+        LlamaCpp = "llamacpp",
+        /// Text Generation Inference.
+        Tgi = "tgi",
+        /// Ollama.
+        Ollama = "ollama",
+        /// TensorRT-LLM.
+        TrtLlm = "trtllm",
+        /// mistral.rs.
+        MistralRs = "mistralrs",
+        /// OpenAI, or a provider with its API.
+        OpenAi = "openai",
+        /// Anthropic.
+        Anthropic = "anthropic",
+        /// Google Gemini; no client path is served by it until requests are translated.
+        Gemini = "gemini",
+        /// Azure OpenAI.
+        Azure = "azure",
+        /// Anything; speaks what the client speaks.
+        Generic = "generic",
+    }
+}
+
+section! {
+    /// One running instance.
+    Endpoint {
+        /// Its name. Default: host:port and the path of its URL.
+        name: Name,
+        /// Base URL, `http` or `https`; a trailing `/v1` is ignored.
+        url: Url,
+        /// Share inside its pool; 0 takes nothing.
+        weight: Share6 = 1,
+        /// Free-form labels.
+        labels: Labels,
+    }
+    required [url]
+    later [gpu_metrics, kv_events, ranks, scrape, api_key]
+}
+
+impl FromText for Endpoint {
+    const WANTED: &'static str = "text (a URL), or a map with `url`,";
+    type Text = Url;
+
+    fn from_text(url: At<Url>) -> Self {
+        Self {
+            url: Some(url),
+            ..Self::default()
+        }
+    }
+}
+
+words! {
+    /// HTTP version towards the endpoints.
+    HttpWord {
+        /// The best that is supported, now HTTP/1.1.
+        Auto = "auto",
+        /// HTTP/1.1.
+        One = "1",
+    }
+    later ["2"]
+}
+
+section! {
+    /// TLS towards `https` endpoints.
+    Tls {
+        /// PEM file of the authorities to trust instead of the system's.
+        ca: Text,
+        /// PEM file of the certificate to show.
+        client_cert: Text,
+        /// PEM file of that certificate's key.
+        client_key: Text,
+        /// Name to verify and to ask for instead of the URL's host.
+        server_name: Name,
+    }
+}
+
+section! {
+    /// Active probes. They never run inference.
+    Health {
+        /// How to probe. Default: by the pool's kind; `http` where a path is given.
+        r#type: ProbeWord,
+        /// Path to ask for. Default: by the pool's kind.
+        path: Text,
+        /// Statuses that are healthy. Default: any 2xx.
+        expect: OneOrMany<Status<200>>,
+        /// Time between probes of one endpoint.
+        interval: Span = "5s",
+        /// Longest wait for the answer.
+        timeout: Span = "2s",
+        /// Failures in a row that make an endpoint unhealthy.
+        unhealthy_after: Whole<1, 1000> = 3,
+        /// Successes in a row that make it healthy again.
+        healthy_after: Whole<1, 1000> = 2,
+    }
+}
+
+words! {
+    /// How to probe.
+    ProbeWord {
+        /// GET of a path.
+        Http = "http",
+        /// A connection can be made.
+        Tcp = "tcp",
+    }
+}
+
+section! {
+    /// When an endpoint is taken out because it fails too often.
+    Breaker {
+        /// Span over which the error rate is taken.
+        window: Span = "30s",
+        /// Fewest requests in the window for the rate to count.
+        min_requests: Whole<1, 1_000_000> = 10,
+        /// Opens above this share of failures, from 0 to 1.
+        error_rate: Number<0, 1000> = 0.10,
+        /// Opens after this many failures in a row.
+        consecutive: Whole<1, 1_000_000> = 5,
+        /// Time until one request is let through to try.
+        open_for: Span = "10s",
+    }
+}
+
+section! {
+    /// How long an endpoint that answered 429, 503 or 529 is left alone.
+    Cooldown {
+        /// After 429 or 529 that do not say how long.
+        default: Span = "5s",
+        /// Longest wait that is obeyed.
+        max: Span = "60s",
+    }
+}
+
+section! {
+    /// Longest waits for the upstream.
+    Timeouts {
+        /// To make a connection.
+        connect: Span = "2s",
+        /// Streams: until the first byte of the body.
+        first_byte: Span = "120s",
+        /// Streams: between parts; comments and pings do not count.
+        idle: Span = "60s",
+        /// Answers in one piece: the whole attempt.
+        total: Span = "600s",
+        /// Streams: the whole attempt. Default: no limit.
+        stream_total: Span,
+    }
+}

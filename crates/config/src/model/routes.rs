@@ -1,0 +1,206 @@
+//! `routes`.
+
+use crate::forms::{FromText, Short, Toggle};
+use crate::leaf::{Flag, Name, Number, Share6, Span, Whole};
+use crate::model::policies::PolicySet;
+use crate::read::{At, FromNode, Reader, section, unknown, words};
+use crate::yaml::{NodeId, Shape};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+
+section! {
+    /// A model name that clients put into `model`, and how it is served.
+    Route {
+        /// What clients put into `model`.
+        name: Name,
+        /// The pools that serve it: names, or maps with a pool and more.
+        targets: Vec<At<Short<Target>>>,
+        /// Scores whose weighted sum chooses; not together with weights of targets.
+        policies: PolicySet,
+        /// How the winner is drawn from the scores.
+        picker: Picker = "max",
+        /// Where weights choose: whether the share of a full target goes to the others; else the client gets 429.
+        spill: Flag = true,
+        /// What is tried again on another endpoint; `false`: nothing.
+        retry: Toggle<Retry>,
+        /// Other routes to try when no engine of this one answered, in order.
+        fallback: Vec<At<Short<Fallback>>>,
+        /// How token counts are learned.
+        usage: Usage = "passive",
+    }
+    required [name, targets]
+    later [preset, filters, choose, hedge, queue, cache, heartbeat, on_disconnect, passthrough]
+}
+
+section! {
+    /// A pool as one choice of a route.
+    Target {
+        /// The pool.
+        pool: Name,
+        /// Its name in the route. Default: the pool's.
+        name: Name,
+        /// Share of the route's traffic; on all targets of a route or on none. 0 takes nothing, failover included.
+        weight: Share6,
+        /// 1 first. A later order serves only when no earlier one can.
+        order: Whole<1, 1000> = 1,
+    }
+    required [pool]
+    later [serves_tokens]
+}
+
+impl FromText for Target {
+    const WANTED: &'static str = "text (the name of a pool), or a map with `pool`,";
+    type Text = Name;
+
+    fn from_text(pool: At<Name>) -> Self {
+        Self {
+            pool: Some(pool),
+            ..Self::default()
+        }
+    }
+}
+
+words! {
+    /// How the winner is drawn from the scores.
+    Picker {
+        /// The highest total.
+        Max = "max",
+    }
+    later ["power_of_two", "weighted_random"]
+}
+
+words! {
+    /// How token counts are learned.
+    Usage {
+        /// From answers that carry them.
+        Passive = "passive",
+    }
+    later ["inject"]
+}
+
+section! {
+    /// What is tried again on another endpoint.
+    Retry {
+        /// Most attempts in all.
+        max_attempts: Whole<1, 100> = 3,
+        /// What is tried again: `connect` (no connection), `reset` (closed without an answer), `timeout`, or a status.
+        /// With `reset`, `timeout`, `"500"` and `"502"` a request may be done twice.
+        on: Vec<At<RetryOn>> = ["connect", "429", "503", "529"],
+        /// Cap on retries of the route.
+        budget: Budget,
+        /// Whether a request whose reused connection turned out dead is sent once more on a fresh one.
+        resend: Flag = true,
+        /// Streams: moves on to another endpoint after this time without a first byte, while there is one; needs
+        /// `timeout` in `on`. Default: never.
+        move_on_after: Span,
+    }
+}
+
+/// One thing that is tried again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetryOn {
+    Connect,
+    Reset,
+    Timeout,
+    Status(u16),
+}
+
+impl FromNode for RetryOn {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        const WORDS: &[&str] = &["connect", "reset", "timeout", "a status such as \"429\""];
+        if !matches!(reader.tree.shape(node), Shape::Text | Shape::Number) {
+            reader.unexpected(node, "text, one of connect, reset, timeout or a status,");
+            return None;
+        }
+        let text = reader.scalar(node)??.text;
+        match text.as_str() {
+            "connect" => return Some(Self::Connect),
+            "reset" => return Some(Self::Reset),
+            "timeout" => return Some(Self::Timeout),
+            _ => {}
+        }
+        let shown = reader.written(node);
+        match text.parse::<u16>() {
+            Ok(status @ 400..=599) if text.len() == 3 => return Some(Self::Status(status)),
+            Ok(_) => reader.problem(
+                node,
+                format!("`{shown}` is not a status that an error has"),
+                "statuses from 400 to 599 can be tried again",
+            ),
+            Err(_) if text.eq_ignore_ascii_case("5xx") => {
+                reader.problem(
+                    node,
+                    "retries name single statuses, not classes",
+                    "write \"500\", \"502\", \"503\"; a 503 is tried again by default",
+                );
+            }
+            Err(_) => {
+                let (message, hint) = unknown(&shown, "word", WORDS);
+                reader.problem(node, message, hint);
+            }
+        }
+        None
+    }
+}
+
+impl JsonSchema for RetryOn {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "RetryOn".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            {"type": "string", "pattern": r"^(connect|reset|timeout|[45][0-9][0-9]|\$\{.*)$", "examples": ["connect", "timeout", "500"]},
+            {"type": "integer", "minimum": 400, "maximum": 599},
+        ]})
+    }
+}
+
+section! {
+    /// Cap on retries: in the window fewer than ratio · first attempts + floor_per_second · window.
+    Budget {
+        /// Retries per first attempt.
+        ratio: Number<0, 100_000> = 0.2,
+        /// Retries per second that are always allowed.
+        floor_per_second: Number<0, 1_000_000_000> = 10.0,
+        /// Span over which both are counted.
+        window: Span = "10s",
+    }
+}
+
+section! {
+    /// A step to another route.
+    Fallback {
+        /// The route.
+        route: Name,
+        /// When to take it.
+        on: Vec<At<FallbackOn>> = ["unavailable"],
+    }
+    required [route]
+    later [cached]
+}
+
+impl FromText for Fallback {
+    const WANTED: &'static str = "text (the name of a route), or a map with `route`,";
+    type Text = Name;
+
+    fn from_text(route: At<Name>) -> Self {
+        Self {
+            route: Some(route),
+            ..Self::default()
+        }
+    }
+}
+
+words! {
+    /// When a fallback is taken.
+    FallbackOn {
+        /// No engine answered: nothing live, or connections failed.
+        Unavailable = "unavailable",
+    }
+    later ["5xx", "429", "timeout", "context_length"]
+}

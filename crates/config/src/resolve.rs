@@ -1,0 +1,71 @@
+//! From sections to the resolved config: defaults, names, rules that span keys.
+
+mod keys;
+mod pools;
+mod routes;
+mod server;
+
+use crate::model::File;
+use crate::read::{At, Reader};
+use crate::resolved::Config;
+use crate::warnings;
+use crate::yaml::Tree;
+pub(crate) use pools::Resolved;
+use weighbridge_core::spec::FleetSpec;
+
+/// Resolves a file at the time `now` (Unix seconds, for keys that have ended). What is wrong is reported to the reader; the result counts only if nothing was.
+pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
+    let server = server::server(reader, file.server.map(|at| at.value).unwrap_or_default());
+    let admin = server::admin(reader, file.admin, server.listen);
+    let log = server::log(file.log.map(|at| at.value).unwrap_or_default());
+    let auth_node = file.auth.as_ref().map_or(Tree::ROOT, |auth| auth.node);
+    let key_nodes = file.keys.as_ref().map(|keys| keys.node);
+    let given = file.keys.as_ref().is_some_and(|keys| !keys.value.is_empty());
+    let keys = keys::keys(reader, file.keys.map(|at| at.value).unwrap_or_default());
+    let auth = server::auth(
+        reader,
+        server::AuthFacts {
+            auth: file.auth.map(|at| at.value),
+            node: auth_node,
+            keys: given,
+            key_nodes,
+            listen: server.listen,
+        },
+    );
+
+    let pools_at = file.pools.as_ref().map_or(Tree::ROOT, |pools| pools.node);
+    let empty = file.pools.as_ref().is_some_and(|pools| pools.value.is_empty());
+    if empty && reader.problems.is_empty() {
+        reader.problem(
+            pools_at,
+            "there is no pool, so there is nothing to send requests to",
+            "add a pool with a name and its endpoints",
+        );
+    }
+    let pools = pools::pools(reader, file.pools.map(|at| at.value).unwrap_or_default());
+    let routes = routes::routes(
+        reader,
+        file.routes.map(|at: At<_>| at.value).unwrap_or_default(),
+        &pools,
+    );
+
+    let (pool_specs, pools): (Vec<_>, Vec<_>) = pools.into_iter().map(|pool| (pool.spec, pool.pool)).unzip();
+    let (route_specs, routes): (Vec<_>, Vec<_>) = routes.into_iter().unzip();
+    warnings::keys(reader, &keys, &route_specs, now);
+    warnings::literal_variables(reader);
+    let keys = keys.into_iter().map(|key| key.value).collect();
+    Config {
+        server,
+        admin,
+        auth,
+        log,
+        keys,
+        fleet: FleetSpec {
+            pools: pool_specs,
+            routes: route_specs,
+            seed: 0,
+        },
+        pools,
+        routes,
+    }
+}

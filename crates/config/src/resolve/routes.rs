@@ -1,0 +1,401 @@
+//! `routes`.
+
+use super::pools::Resolved;
+use crate::forms::{Short, Toggle};
+use crate::leaf::or;
+use crate::model::routes as model;
+use crate::read::{At, Reader, nearest};
+use crate::resolved::Route;
+use crate::warnings;
+use crate::yaml::NodeId;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use weighbridge_core::policies::Policies;
+use weighbridge_core::spec::{BudgetSpec, FallbackSpec, RetrySpec, RouteSpec, TargetSpec, Weight};
+
+/// A fallback that waits until all routes are known.
+struct Pending {
+    /// Index of the route that falls back.
+    route: usize,
+    node: NodeId,
+    to: Arc<str>,
+}
+
+pub(super) fn routes(
+    reader: &mut Reader<'_>,
+    given: Vec<At<model::Route>>,
+    pools: &[Resolved],
+) -> Vec<(RouteSpec, Route)> {
+    let mut routes: Vec<(RouteSpec, Route)> = Vec::with_capacity(given.len() + pools.len());
+    let mut seen: HashMap<Arc<str>, String> = HashMap::new();
+    let mut pending = Vec::new();
+    let mut nodes = Vec::new();
+    // A route that could not be read may have named any pool, so nothing is said of pools that seem unused.
+    let mut whole = reader.problems.is_empty();
+    for At { node, value } in given {
+        let name_node = value.name.as_ref().map_or(node, |name| name.node);
+        let Some(name) = value
+            .name
+            .as_ref()
+            .map(|name| Arc::<str>::from(name.value.0.as_str()))
+        else {
+            whole = false;
+            continue;
+        };
+        if let Some(first) = seen.insert(name.clone(), reader.tree.path(node)) {
+            reader.problem(
+                name_node,
+                format!("{first} is also named `{name}`"),
+                "give every route its own name",
+            );
+        }
+        let resolved = route(reader, At { node, value }, &name, pools);
+        let index = routes.len();
+        pending.extend(resolved.fallback.into_iter().map(|(node, to)| Pending {
+            route: index,
+            node,
+            to,
+        }));
+        nodes.push(node);
+        routes.push((resolved.spec, resolved.route));
+    }
+    for (index, pool) in pools.iter().enumerate() {
+        let used = routes
+            .iter()
+            .any(|(spec, _)| spec.targets.iter().any(|target| target.pool == index));
+        if used {
+            continue;
+        }
+        if seen.contains_key(&pool.spec.name) {
+            if whole {
+                warnings::hidden_pool(reader, pool);
+            }
+            continue;
+        }
+        routes.push(implied(index, pool));
+    }
+    fallbacks(reader, &mut routes, pending);
+    let specs: Vec<RouteSpec> = routes.iter().map(|(spec, _)| spec.clone()).collect();
+    for (spec, node) in specs.iter().zip(nodes) {
+        warnings::route(reader, node, spec, pools);
+        warnings::reach(reader, node, spec, &specs);
+    }
+    warnings::idle_pools(reader, &specs, pools);
+    routes
+}
+
+/// The route that a pool is when no route names it.
+fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
+    let name = pool.spec.name.clone();
+    let spec = RouteSpec {
+        name: name.clone(),
+        targets: vec![TargetSpec {
+            name: name.clone(),
+            pool: index,
+            weight: None,
+            order: 1,
+        }],
+        policies: Policies::default(),
+        spill: true,
+        retry: default_retry(),
+        fallback: Vec::new(),
+    };
+    (
+        spec,
+        Route {
+            name: name.clone(),
+            implied: true,
+            targets: vec![(name, index)],
+            resend: None,
+        },
+    )
+}
+
+struct ResolvedRoute {
+    spec: RouteSpec,
+    route: Route,
+    fallback: Vec<(NodeId, Arc<str>)>,
+}
+
+fn route(
+    reader: &mut Reader<'_>,
+    At { node, value: given }: At<model::Route>,
+    name: &Arc<str>,
+    pools: &[Resolved],
+) -> ResolvedRoute {
+    let targets_node = given.targets.as_ref().map_or(node, |targets| targets.node);
+    let policies_given = given.policies.is_some();
+    let targets = targets(
+        reader,
+        (targets_node, name),
+        or(given.targets, |targets| targets, Vec::new()),
+        pools,
+    );
+    let policies = or(
+        given.policies.map(|at| policies(reader, at)),
+        |policies| policies,
+        Policies::default(),
+    );
+    choice(
+        reader,
+        (targets_node, name),
+        &targets,
+        policies_given && !policies.is_empty(),
+    );
+    let weighted = targets.iter().any(|target| target.weight.is_some());
+    if let (Some(spill), false) = (&given.spill, weighted) {
+        reader.warn(
+            spill.node,
+            "`spill` has no effect, because the targets of this route have no weights",
+            "remove it",
+        );
+    }
+    let (retry, resend) = retry(reader, given.retry);
+    let fallback = or(given.fallback, |steps| steps, Vec::new());
+    let fallback = fallback
+        .into_iter()
+        .filter_map(|step| Some((step.node, step.value.0.route?.value.0.into())))
+        .collect();
+    let route = Route {
+        name: name.clone(),
+        implied: false,
+        targets: targets
+            .iter()
+            .map(|target| (target.name.clone(), target.pool))
+            .collect(),
+        resend,
+    };
+    let spill = or(given.spill, |flag| flag.0, true);
+    let spec = RouteSpec {
+        name: name.clone(),
+        targets,
+        policies,
+        spill,
+        retry,
+        fallback: Vec::new(),
+    };
+    ResolvedRoute {
+        spec,
+        route,
+        fallback,
+    }
+}
+
+fn targets(
+    reader: &mut Reader<'_>,
+    (list, route): (NodeId, &str),
+    given: Vec<At<Short<model::Target>>>,
+    pools: &[Resolved],
+) -> Vec<TargetSpec> {
+    if given.is_empty() && reader.is_empty_list(list) {
+        reader.problem(list, format!("the route `{route}` has no target"), "name a pool");
+    }
+    let mut seen: HashMap<Arc<str>, String> = HashMap::new();
+    let mut targets = Vec::with_capacity(given.len());
+    for At {
+        node,
+        value: Short(given),
+    } in given
+    {
+        let Some(pool) = given.pool else { continue };
+        let Some(index) = pools.iter().position(|known| *known.spec.name == *pool.value.0) else {
+            unknown_name(
+                reader,
+                pool.node,
+                ("pool", &pool.value.0),
+                pools.iter().map(|pool| &*pool.spec.name),
+            );
+            continue;
+        };
+        let name: Arc<str> = or(given.name, |name| name.0.into(), pool.value.0.as_str().into());
+        if let Some(first) = seen.insert(name.clone(), reader.tree.path(node)) {
+            reader.problem(
+                node,
+                format!("{first} is also named `{name}`"),
+                "give one of them a `name` of its own",
+            );
+        }
+        targets.push(TargetSpec {
+            name,
+            pool: index,
+            weight: given.weight.map(|weight| weight.value.0),
+            order: or(given.order, |order| u16::try_from(order.0).unwrap_or(u16::MAX), 1),
+        });
+    }
+    targets
+}
+
+fn unknown_name<'n>(
+    reader: &mut Reader<'_>,
+    node: NodeId,
+    (what, name): (&str, &str),
+    known: impl Iterator<Item = &'n str> + Clone,
+) {
+    let near = nearest(name, known.clone())
+        .map(|near| format!("did you mean `{near}`? "))
+        .unwrap_or_default();
+    const LISTED_MAX: usize = 20;
+    let mut list = known.clone().take(LISTED_MAX).collect::<Vec<_>>().join(", ");
+    if known.count() > LISTED_MAX {
+        list.push_str(", …");
+    }
+    let shown = crate::yaml::shorten(name);
+    reader.problem(
+        node,
+        format!("there is no {what} `{shown}`"),
+        format!("{near}{what}s: {list}"),
+    );
+}
+
+fn policies(
+    reader: &mut Reader<'_>,
+    At { node, value }: At<crate::model::policies::PolicySet>,
+) -> At<Policies> {
+    for policy in value.0.configs() {
+        let node = reader.child(node, policy.name()).unwrap_or(node);
+        let weight = policy.weight();
+        if !weight.is_finite() || weight <= 0.0 {
+            let node = reader.child(node, "weight").unwrap_or(node);
+            reader.problem(
+                node,
+                format!("the weight of a policy must be above 0, and this is {weight}"),
+                format!("remove `{}` to switch it off", policy.name()),
+            );
+        } else if let Err(message) = policy.check() {
+            reader.problem(node, message, "");
+        }
+    }
+    At { node, value: value.0 }
+}
+
+/// Weights are on all targets or on none, and not beside policies.
+fn choice(reader: &mut Reader<'_>, (node, route): (NodeId, &str), targets: &[TargetSpec], policies: bool) {
+    let with = targets.iter().filter(|target| target.weight.is_some()).count();
+    if with > 0 && policies {
+        reader.problem(
+            node,
+            format!("the route `{route}` has both weights on its targets and `policies`"),
+            "remove the weights to choose by policies, or remove `policies` to choose by weights",
+        );
+    } else if with > 0 && with < targets.len() {
+        let without = targets
+            .iter()
+            .find(|target| target.weight.is_none())
+            .map_or("", |target| &target.name);
+        reader.problem(
+            node,
+            format!("the route `{route}` has a weight on some of its targets and none on `{without}`"),
+            "give every target a weight (0 takes nothing), or remove all weights to rotate",
+        );
+    } else if with > 0 && targets.iter().all(|target| target.weight == Some(Weight::ZERO)) {
+        reader.problem(
+            node,
+            format!("all weights of the route `{route}` are 0, so nothing would serve it"),
+            "give one target a weight above 0",
+        );
+    }
+}
+
+fn default_retry() -> RetrySpec {
+    RetrySpec {
+        max_attempts: 3,
+        on_connect: true,
+        on_reset: false,
+        on_timeout: false,
+        on_status: vec![429, 503, 529],
+        move_on_after: None,
+        budget: BudgetSpec {
+            ratio: 0.2,
+            floor_per_second: 10.0,
+            window: Duration::from_secs(10),
+        },
+    }
+}
+
+fn retry(reader: &mut Reader<'_>, given: Option<At<Toggle<model::Retry>>>) -> (RetrySpec, Option<bool>) {
+    let mut retry = default_retry();
+    let given = match given.map(|at| at.value) {
+        None => return (retry, None),
+        Some(Toggle::Off) => {
+            return (
+                RetrySpec {
+                    max_attempts: 1,
+                    ..retry
+                },
+                None,
+            );
+        }
+        Some(Toggle::On(given)) => given,
+    };
+    retry.max_attempts = or(given.max_attempts, |count| count.0, 3);
+    if let Some(on) = given.on {
+        warnings::retry(reader, &on);
+        let has = |wanted| on.value.iter().any(|word| word.value == wanted);
+        retry.on_connect = has(model::RetryOn::Connect);
+        retry.on_reset = has(model::RetryOn::Reset);
+        retry.on_timeout = has(model::RetryOn::Timeout);
+        retry.on_status = on
+            .value
+            .iter()
+            .filter_map(|word| match word.value {
+                model::RetryOn::Status(status) => Some(status),
+                _ => None,
+            })
+            .collect();
+        retry.on_status.sort_unstable();
+        retry.on_status.dedup();
+    }
+    let budget = or(given.budget, |budget| budget, model::Budget::default());
+    retry.budget.ratio = or(budget.ratio, |ratio| ratio.0, 0.2);
+    retry.budget.floor_per_second = or(budget.floor_per_second, |floor| floor.0, 10.0);
+    if let Some(window) = budget.window {
+        if window.value.0.is_zero() {
+            reader.problem(
+                window.node,
+                "this time must be longer than 0",
+                "leave the key out for the default",
+            );
+        }
+        retry.budget.window = window.value.0;
+    }
+    if let Some(after) = given.move_on_after {
+        if after.value.0.is_zero() || !retry.on_timeout {
+            reader.problem(
+                after.node,
+                "`move_on_after` needs a time above 0 and `timeout` in `on`",
+                "add `timeout` to `on`, which says that a request may be done twice",
+            );
+        }
+        retry.move_on_after = Some(after.value.0);
+    }
+    (retry, given.resend.map(|flag| flag.value.0))
+}
+
+fn fallbacks(reader: &mut Reader<'_>, routes: &mut [(RouteSpec, Route)], pending: Vec<Pending>) {
+    let names: Vec<Arc<str>> = routes.iter().map(|(spec, _)| spec.name.clone()).collect();
+    for Pending { route, node, to } in pending {
+        let place = reader.child(node, "route").unwrap_or(node);
+        if names.get(route) == Some(&to) {
+            reader.problem(
+                place,
+                format!("the route `{to}` falls back to itself"),
+                "retries already try the other endpoints of the route; name another route, or give later targets an `order` of 2",
+            );
+        } else if !names.contains(&to) {
+            unknown_name(reader, place, ("route", &to), names.iter().map(|name| &**name));
+        } else if let Some((spec, _)) = routes.get_mut(route) {
+            if spec.fallback.iter().any(|step| step.route == to) {
+                reader.problem(
+                    place,
+                    format!("the fallback to `{to}` is here twice"),
+                    "remove one",
+                );
+            }
+            spec.fallback.push(FallbackSpec {
+                route: to,
+                on_unavailable: true,
+            });
+        }
+    }
+}

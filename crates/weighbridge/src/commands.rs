@@ -1,6 +1,7 @@
 //! One module per command; this one lists them.
 
 mod engine;
+mod serve;
 
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -9,6 +10,8 @@ use std::process::ExitCode;
 /// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// The gateway.
+    Serve(serve::Args),
     /// One simulated inference engine behind the usual HTTP endpoints.
     Engine(engine::Args),
 }
@@ -17,6 +20,7 @@ impl Command {
     /// Runs the command to its end.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self {
+            Self::Serve(args) => serve::run(args),
             Self::Engine(args) => engine::run(args),
         };
         done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

@@ -106,7 +106,12 @@ impl Args {
             kv_blocks: self.kv_blocks.or(blocks_of_tokens).unwrap_or(default.kv_blocks),
             ..default
         };
-        Ok(EngineConfig { models, speed: self.speed, seed: self.seed, settings })
+        Ok(EngineConfig {
+            models,
+            speed: self.speed,
+            seed: self.seed,
+            settings,
+        })
     }
 }
 
@@ -149,8 +154,11 @@ fn announce(args: &Args, config: &EngineConfig, url: &str) {
             json!({"listening": url, "models": config.models, "speed": config.speed, "simulated": true});
         println!("{line}");
     } else {
-        let speed =
-            if config.speed == 1.0 { String::new() } else { format!(", {} times as fast", config.speed) };
+        let speed = if config.speed == 1.0 {
+            String::new()
+        } else {
+            format!(", {} times as fast", config.speed)
+        };
         println!(
             "Simulated engine (Llama-3.1-8B on one RTX PRO 6000{speed}) serves {} on {url}; nothing it says means \
              anything.",
@@ -183,16 +191,26 @@ mod tests {
     use tokio::net::TcpStream;
 
     fn config() -> EngineConfig {
-        EngineConfig { models: vec!["m".to_owned()], speed: 1.0, seed: 0, settings: Settings::default() }
+        EngineConfig {
+            models: vec!["m".to_owned()],
+            speed: 1.0,
+            seed: 0,
+            settings: Settings::default(),
+        }
     }
 
     /// A client in the middle of a stream that would last minutes.
     async fn streaming_client(address: SocketAddr) -> TcpStream {
         let mut client = TcpStream::connect(address).await.unwrap();
         let body = r#"{"prompt":"x","max_tokens":50000,"ignore_eos":true,"stream":true}"#;
-        let head =
-            format!("POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
-        client.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        let head = format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        client
+            .write_all(format!("{head}{body}").as_bytes())
+            .await
+            .unwrap();
         let mut seen = Vec::new();
         while !String::from_utf8_lossy(&seen).contains("data: ") {
             assert!(client.read_buf(&mut seen).await.unwrap() > 0);
@@ -206,7 +224,9 @@ mod tests {
             let _ = client.read_to_end(&mut rest).await;
             rest
         };
-        let rest = tokio::time::timeout(Duration::from_secs(20), to_the_end).await.unwrap();
+        let rest = tokio::time::timeout(Duration::from_secs(20), to_the_end)
+            .await
+            .unwrap();
         assert!(!rest.ends_with(b"0\r\n\r\n"), "the stream was cut, not ended");
     }
 

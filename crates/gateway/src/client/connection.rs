@@ -17,8 +17,8 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Longest wait for the rest of a request's head once its first byte came.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait for a request's head, idle time between two requests included.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Largest head of a request, bytes.
 const HEAD_MAX: usize = 64 * 1024;
 
@@ -54,19 +54,16 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_MAX)
-        .pipeline_flush(true);
+        .max_buf_size(HEAD_MAX);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket.clone()), service));
     let mut presence = Presence::new(socket);
     let lifecycle = &worker.gateway.lifecycle;
-    let mut draining = pin!(lifecycle.reached(Phase::Draining));
     let mut cutting = pin!(lifecycle.reached(Phase::Cutting));
-    let mut told = false;
+    let mut cut = false;
     let served = poll_fn(|cx| {
-        // After the last phase the running request must be polled once more: it ends itself then.
-        let _ = cutting.as_mut().poll(cx);
-        if !told && draining.as_mut().poll(cx).is_ready() {
-            told = true;
+        // When the last phase begins, the running request must be polled once more: it ends itself then.
+        if !cut {
+            cut = cutting.as_mut().poll(cx).is_ready();
         }
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(Some(ended));

@@ -31,7 +31,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// What the codec's side knows, shared with the request.
 #[derive(Default)]
 pub(crate) struct Exchange {
-    /// A request is being answered.
+    /// A request has arrived whole and is being answered.
     pub(crate) active: Cell<bool>,
     /// The head of its answer is on its way.
     pub(crate) committed: Cell<bool>,
@@ -39,15 +39,23 @@ pub(crate) struct Exchange {
     pub(crate) interim_allowed: Cell<bool>,
     /// A comment is wanted between two events of the stream.
     wants_comment: Cell<bool>,
+    /// Counts the connection's requests.
+    serial: Cell<u64>,
 }
 
 impl Exchange {
-    /// A new request has arrived.
+    /// The head of a new request has arrived.
     pub(crate) fn begin(&self, interim_allowed: bool) {
-        self.active.set(true);
+        self.active.set(false);
         self.committed.set(false);
         self.wants_comment.set(false);
         self.interim_allowed.set(interim_allowed);
+        self.serial.set(self.serial.get() + 1);
+    }
+
+    /// All of the request has arrived: from now on the client only waits.
+    pub(crate) fn received(&self) {
+        self.active.set(true);
     }
 
     /// Takes the wish for a comment.
@@ -69,6 +77,8 @@ enum Watch {
 pub(crate) struct Presence {
     socket: Socket,
     watch: Watch,
+    /// Request that `watch` is about.
+    serial: u64,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -77,6 +87,7 @@ impl Presence {
         Self {
             socket,
             watch: Watch::Listening,
+            serial: 0,
             timer: None,
         }
     }
@@ -84,10 +95,14 @@ impl Presence {
     /// Ready when the client is gone. To be polled after the codec, in the same task, while a request is active.
     pub(crate) fn poll_gone(&mut self, exchange: &Exchange, cx: &mut Context<'_>) -> Poll<()> {
         if !exchange.active.get() {
-            if !matches!(self.watch, Watch::HalfClosed { .. }) {
+            return Poll::Pending;
+        }
+        // What was received after the last request may have been this one; a FIN stays one.
+        if self.serial != exchange.serial.get() {
+            self.serial = exchange.serial.get();
+            if matches!(self.watch, Watch::Blind) {
                 self.watch = Watch::Listening;
             }
-            return Poll::Pending;
         }
         if matches!(self.watch, Watch::Listening) {
             match self.socket.poll_incoming(cx) {

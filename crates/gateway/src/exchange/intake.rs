@@ -119,6 +119,7 @@ pub(crate) async fn take(
         }
     };
     flight.record.received = Instant::now();
+    flight.client.exchange.received();
     look(flight, (api, protocol), parts, (body, presented_key))
 }
 

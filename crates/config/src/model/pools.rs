@@ -1,7 +1,8 @@
 //! `pools`.
 
+use crate::address::Url;
 use crate::forms::{FromText, OneOrMany, Short, Status, Toggle};
-use crate::leaf::{Flag, Labels, Name, Number, Share6, Span, Text, Url, Whole};
+use crate::leaf::{Flag, Labels, Name, Number, Share6, Span, Text, Whole};
 use crate::read::{At, section, words};
 use crate::secret::{MaybeSecret, Secret};
 

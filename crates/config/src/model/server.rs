@@ -1,6 +1,7 @@
 //! `server`, `admin` and `log`.
 
-use crate::leaf::{Address, Name, Range, Size, Span, Whole};
+use crate::address::{Address, Range};
+use crate::leaf::{Name, Size, Span, Whole};
 use crate::read::{At, FromNode, Reader, section, unknown, words};
 use crate::secret::MaybeSecret;
 use crate::yaml::{NodeId, Shape};

@@ -155,7 +155,12 @@ fn route(
     let fallback = or(given.fallback, |steps| steps, Vec::new());
     let fallback = fallback
         .into_iter()
-        .filter_map(|step| Some((step.node, step.value.0.route?.value.0.into())))
+        .filter_map(
+            |At {
+                 node,
+                 value: Short(step),
+             }| pending(reader, node, step),
+        )
         .collect();
     let route = Route {
         name: name.clone(),
@@ -180,6 +185,18 @@ fn route(
         route,
         fallback,
     }
+}
+
+/// Where a fallback stands and the route that it names.
+fn pending(reader: &mut Reader<'_>, node: NodeId, step: model::Fallback) -> Option<(NodeId, Arc<str>)> {
+    if let Some(on) = step.on.filter(|on| reader.is_empty_list(on.node)) {
+        reader.problem(
+            on.node,
+            "a fallback without a condition is never taken",
+            "write `on: [unavailable]`, which is the default",
+        );
+    }
+    Some((node, step.route?.value.0.into()))
 }
 
 fn targets(

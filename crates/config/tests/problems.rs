@@ -1,0 +1,707 @@
+//! Bad files and exactly what is said of them.
+
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses a part of what they share"
+)]
+mod common;
+
+use common::{bad, load, pool, pool_with, route};
+
+/// Path, message and hint of every problem.
+fn check(text: &str, expect: &[&str]) {
+    let line = |problem: &weighbridge_config::Problem| {
+        assert!(problem.line > 0 && problem.column > 0, "{problem}");
+        let path = if problem.path.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", problem.path)
+        };
+        let hint = problem
+            .hint
+            .as_ref()
+            .map(|hint| format!(" | {hint}"))
+            .unwrap_or_default();
+        format!("{path}{}{hint}", problem.message)
+    };
+    let got: Vec<String> = bad(text).iter().map(line).collect();
+    assert_eq!(got, expect, "{text}");
+}
+
+/// Every problem as it is shown: place, path, message and hint.
+fn check_places(text: &str, expect: &[&str]) {
+    let got: Vec<String> = bad(text).iter().map(ToString::to_string).collect();
+    let got: Vec<String> = got
+        .iter()
+        .map(|line| line.replace("t.yaml", "").replace("\n    ", " | "))
+        .collect();
+    assert_eq!(got, expect, "{text}");
+}
+
+#[test]
+fn all_problems_of_a_file_are_told_at_once_in_its_order() {
+    check_places(
+        "\
+server: {listen: 8800, max_body: 32}
+pools:
+  - name: a
+    kidn: vllm
+    endpoints:
+      - http://gpu1:8000
+      - {url: gpu2:8000, wieght: 1}
+    timeouts: {idle: 30}
+routes:
+  - name: r
+    targets: [a, b]
+    policies: {session_afinity: {}}
+",
+        &[
+            ":1:18: server.listen: an address and a port are expected here, but this is a number | write `127.0.0.1:8800`",
+            ":1:34: server.max_body: `32` has no unit | write `32MiB`; units are B, kB, KB, MB, GB, KiB, MiB, GiB",
+            ":4:5: pools[0].kidn: unknown key `kidn` | did you mean `kind`? known: name, kind, model, description, endpoints, api_key, api_keys, forward_client_key, http, tls, max_inflight, health, breaker, cooldown, fail_open, ramp, keepalive, stall_after, timeouts",
+            ":7:15: pools[0].endpoints[1].url: the URL has no scheme | write `http://host:port` or `https://host`",
+            ":7:26: pools[0].endpoints[1].wieght: unknown key `wieght` | did you mean `weight`? known: name, url, weight, labels",
+            ":8:22: pools[0].timeouts.idle: `30` has no unit | write `30s`; units are us, ms, s, m, h, d",
+            ":11:18: routes[0].targets[1]: there is no pool `b` | pools: a",
+            ":12:16: routes[0].policies.session_afinity: unknown policy `session_afinity` | did you mean `session_affinity`? known: session_affinity, least_inflight",
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_config_is_refused() {
+    check(
+        "",
+        &[
+            "the file is empty | the smallest config is a list `pools` with one pool: a name and its endpoints",
+        ],
+    );
+    check(
+        "# only a comment\n",
+        &[
+            "the file is empty | the smallest config is a list `pools` with one pool: a name and its endpoints",
+        ],
+    );
+    check("pools", &["a map is expected here, but this is text"]);
+    check("{}", &["the key `pools` is missing | add `pools: …`"]);
+    check(
+        "pools: []",
+        &[
+            "pools: there is no pool, so there is nothing to send requests to | add a pool with a name and its endpoints",
+        ],
+    );
+    check(
+        "pools:",
+        &["pools: a list is expected here, but nothing is given | give a value, or remove the key"],
+    );
+    check(
+        &format!("{}---\n{}", pool(""), pool("")),
+        &["a second document begins here | remove the line `---` and what follows it"],
+    );
+    check(
+        &pool("version: 2"),
+        &["version: `2` is not a whole number from 1 to 1"],
+    );
+    assert!(
+        bad("pools: [{")
+            .iter()
+            .all(|problem| problem.message.starts_with("not valid YAML: ") && problem.line > 0)
+    );
+    assert!(
+        bad("a:\n\tb: 1")
+            .iter()
+            .all(|problem| problem.message.starts_with("not valid YAML: ") && problem.line == 2)
+    );
+}
+
+#[test]
+fn duplicate_keys_are_told_with_their_first_place() {
+    check_places(
+        "pools:\n  - name: a\n    endpoints: [http://h:1]\n    name: b\n    fail_open: true\n    fail_open: true\n",
+        &[
+            ":4:5: pools[0].name: the key `name` is here twice, first on line 2 | keep one of them",
+            ":6:5: pools[0].fail_open: the key `fail_open` is here twice, first on line 5 | keep one of them",
+        ],
+    );
+}
+
+#[test]
+fn what_comes_later_is_refused_by_name() {
+    for (text, path, name) in [
+        (pool("otlp: {endpoint: http://h}"), "otlp", "otlp"),
+        (pool("cors: {origins: []}"), "cors", "cors"),
+        (pool("storage: {path: x}"), "storage", "storage"),
+        (pool("quota_groups: {}"), "quota_groups", "quota_groups"),
+        (pool("services: []"), "services", "services"),
+        (pool("classes: []"), "classes", "classes"),
+        (pool("server: {tls: {cert: a}}"), "server.tls", "tls"),
+        (pool("state: {backend: redis}"), "state.backend", "backend: redis"),
+        (
+            pool("keys: [{name: a, key: b, limits: {}}]"),
+            "keys[0].limits",
+            "limits",
+        ),
+        (
+            pool("keys: [{name: a, key: b, priority: P0}]"),
+            "keys[0].priority",
+            "priority",
+        ),
+        (
+            pool("keys: [{name: a, key: b, max_priority: P0}]"),
+            "keys[0].max_priority",
+            "max_priority",
+        ),
+        (
+            pool_with("discovery: {dns: x}"),
+            "pools[0].discovery",
+            "discovery",
+        ),
+        (pool_with("weight: auto"), "pools[0].weight", "weight"),
+        (pool_with("scrape: {path: /metrics}"), "pools[0].scrape", "scrape"),
+        (pool_with("price: {input: 1}"), "pools[0].price", "price"),
+        (pool_with("strengths: [chat]"), "pools[0].strengths", "strengths"),
+        (
+            pool_with("context_length: 8"),
+            "pools[0].context_length",
+            "context_length",
+        ),
+        (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
+        (pool_with("http: 2"), "pools[0].http", "http: 2"),
+        (
+            "pools: [{name: a, endpoints: [{url: http://h, kv_events: {}}]}]".into(),
+            "pools[0].endpoints[0].kv_events",
+            "kv_events",
+        ),
+        (
+            "pools: [{name: a, endpoints: [{url: http://h, gpu_metrics: x}]}]".into(),
+            "pools[0].endpoints[0].gpu_metrics",
+            "gpu_metrics",
+        ),
+        (
+            "pools: [{name: a, endpoints: [{url: http://h, ranks: 8}]}]".into(),
+            "pools[0].endpoints[0].ranks",
+            "ranks",
+        ),
+        (
+            "pools: [{name: a, endpoints: [{url: http://h, weight: auto}]}]".into(),
+            "pools[0].endpoints[0].weight",
+            "weight: auto",
+        ),
+        (route("targets: [a], preset: auto"), "routes[0].preset", "preset"),
+        (route("targets: [a], filters: {}"), "routes[0].filters", "filters"),
+        (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),
+        (route("targets: [a], hedge: {}"), "routes[0].hedge", "hedge"),
+        (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),
+        (route("targets: [a], cache: {}"), "routes[0].cache", "cache"),
+        (
+            route("targets: [a], heartbeat: 15s"),
+            "routes[0].heartbeat",
+            "heartbeat",
+        ),
+        (
+            route("targets: [a], on_disconnect: cancel"),
+            "routes[0].on_disconnect",
+            "on_disconnect",
+        ),
+        (
+            route("targets: [{pool: a, serves_tokens: 5}]"),
+            "routes[0].targets[0].serves_tokens",
+            "serves_tokens",
+        ),
+        (
+            route("targets: [a], policies: {least_work: {}}"),
+            "routes[0].policies.least_work",
+            "least_work",
+        ),
+        (
+            route("targets: [a], picker: power_of_two"),
+            "routes[0].picker",
+            "picker: power_of_two",
+        ),
+        (
+            route("targets: [a], usage: inject"),
+            "routes[0].usage",
+            "usage: inject",
+        ),
+        (
+            route("targets: [a], fallback: [{route: b, on: [5xx]}]"),
+            "routes[0].fallback[0].on[0]",
+            "on: 5xx",
+        ),
+        (
+            route("targets: [a], fallback: [{route: b, on: [429]}]"),
+            "routes[0].fallback[0].on[0]",
+            "on: 429",
+        ),
+    ] {
+        let problems = bad(&text);
+        let found: Vec<(&str, &str)> = problems
+            .iter()
+            .map(|problem| (problem.path.as_str(), problem.message.as_str()))
+            .collect();
+        let message = format!("`{name}` is not supported yet");
+        assert!(found.contains(&(path, message.as_str())), "{text}: {found:?}");
+    }
+    let cached = bad(&route("targets: [a], fallback: [{cached: true}]"));
+    assert!(
+        cached
+            .iter()
+            .any(|problem| problem.message == "`cached` is not supported yet")
+    );
+}
+
+#[test]
+fn wrong_types_and_ranges_say_what_is_wanted() {
+    check(
+        &pool("server: []"),
+        &["server: a map is expected here, but this is a list"],
+    );
+    check(
+        &pool("server: {max_connections: 0}"),
+        &["server.max_connections: `0` is not a whole number from 1 to 1000000"],
+    );
+    check(
+        &pool("server: {max_connections: many}"),
+        &[
+            "server.max_connections: a whole number from 1 to 1000000 is expected here, but this is the text `many` | write a number without quotes and units",
+        ],
+    );
+    check(
+        &pool("server: {trusted_proxies: [10.0.0.0/33]}"),
+        &[
+            "server.trusted_proxies[0]: `10.0.0.0/33` is not an address range | write `10.0.0.0/8`, `fd00::/8` or one address",
+        ],
+    );
+    check(
+        &pool("server: {listen: \":8800\"}"),
+        &[
+            "server.listen: `:8800` is not an IP address with a port | write `0.0.0.0:8800` for all interfaces",
+        ],
+    );
+    check(
+        &pool("server: {drain_timeout: 5}"),
+        &["server.drain_timeout: `5` has no unit | write `5s`; units are us, ms, s, m, h, d"],
+    );
+    check(
+        &pool("admin: true"),
+        &[
+            "admin: `true` says nothing that the defaults do not | leave it out for the defaults, write a map of settings, or `false`",
+        ],
+    );
+    check(
+        &pool("auth: key"),
+        &["auth: unknown word `key` | did you mean `keys`? known: keys, none"],
+    );
+    check(
+        &pool("log: {requests: 1.5}"),
+        &["log.requests: `1.5` is not a number from 0 to 1"],
+    );
+    check(
+        &pool_with("fail_open: yes"),
+        &["pools[0].fail_open: `yes` is neither true nor false | write `true` or `false`, without quotes"],
+    );
+    check(
+        &pool_with("model: 4"),
+        &["pools[0].model: text that names it is expected here, but this is a number | put it in quotes"],
+    );
+    check(
+        &pool_with("kind: vlm"),
+        &[
+            "pools[0].kind: unknown word `vlm` | did you mean `vllm`? known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+        ],
+    );
+    check(
+        &pool_with("timeouts: {connect: 0s}"),
+        &["pools[0].timeouts.connect: this time must be longer than 0 | leave the key out for the default"],
+    );
+    check(
+        &pool_with("breaker: {error_rate: 2}"),
+        &["pools[0].breaker.error_rate: `2` is not a number from 0 to 1"],
+    );
+    check(
+        &pool_with("cooldown: {default: 2m}"),
+        &[
+            "pools[0].cooldown: `default` is longer than `max` | `default` is 5s and `max` 60s where they are not given",
+        ],
+    );
+    check(
+        &pool_with("health: {type: tcp, path: /x}"),
+        &[
+            "pools[0].health: a TCP probe has neither `path` nor `expect` | write `type: http`, or remove them",
+        ],
+    );
+    check(
+        &pool_with("health: {path: health}"),
+        &["pools[0].health.path: a path begins with `/` and holds no spaces | write `/health`"],
+    );
+    check(
+        &pool_with("health: {expect: [199]}"),
+        &["pools[0].health.expect[0]: `199` is not a status from 200 to 599"],
+    );
+    check(
+        &pool_with("tls: {client_cert: missing.pem}"),
+        &[
+            "pools[0].tls.client_cert: a client certificate needs its key | add `client_key`",
+            "pools[0].tls.client_cert: the file cannot be read: there is no such file | give the path of a PEM file, relative to this config file",
+        ],
+    );
+    check(
+        &pool_with("api_key: a, api_keys: [b]"),
+        &[
+            "pools[0].api_keys: `api_key` and `api_keys` are both given | keep `api_keys`, and put the other key into it",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: []}]",
+        &["pools[0].endpoints: the pool has no endpoint | add the URL of one"],
+    );
+    check(
+        "pools: [{name: ' a', endpoints: [http://h]}]",
+        &[
+            "pools[0].name: the name holds a control character, or a space at its ends | give a short name of visible characters",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [7]}]",
+        &[
+            "pools[0].endpoints[0]: text (a URL), or a map with `url`, is expected here, but this is a number | put it in quotes",
+        ],
+    );
+}
+
+#[test]
+fn names_are_unique() {
+    check(
+        "pools: [{name: a, endpoints: [http://h:1, http://H:1/v1, {name: x, url: http://i}, {name: x, url: http://j}]}]",
+        &[
+            "pools[0].endpoints[1]: pools[0].endpoints[0] is also named `h:1` | give both a `name`: {name: a, url: …}",
+            "pools[0].endpoints[3]: pools[0].endpoints[2] is also named `x` | give every endpoint of a pool its own name",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [http://h]}, {name: a, endpoints: [http://h]}]",
+        &["pools[1].name: pools[0] is also named `a` | give every pool its own name"],
+    );
+    check(
+        &route("targets: [a, b, a]"),
+        &[
+            "routes[0].targets[2]: routes[0].targets[0] is also named `a` | give one of them a `name` of its own",
+        ],
+    );
+    check(
+        &pool("routes: [{name: r, targets: [a]}, {name: r, targets: [a]}]"),
+        &["routes[1].name: routes[0] is also named `r` | give every route its own name"],
+    );
+}
+
+#[test]
+fn weights_are_on_all_targets_or_none_and_not_beside_policies() {
+    check(
+        &route("targets: [{pool: a, weight: 1}, b]"),
+        &[
+            "routes[0].targets: the route `r` has a weight on some of its targets and none on `b` | give every target a weight (0 takes nothing), or remove all weights to rotate",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, weight: 1}], policies: {least_inflight: {}}"),
+        &[
+            "routes[0].targets: the route `r` has both weights on its targets and `policies` | remove the weights to choose by policies, or remove `policies` to choose by weights",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, weight: 0}, {pool: b, weight: 0}]"),
+        &[
+            "routes[0].targets: all weights of the route `r` are 0, so nothing would serve it | give one target a weight above 0",
+        ],
+    );
+    for (weight, fault) in [
+        ("-1", "is negative"),
+        (".nan", "is not a finite number"),
+        (".inf", "is not a finite number"),
+        ("1000000001", "is larger than 1e9"),
+        ("0.0000001", "has more than 6 decimals"),
+        ("1.2345678", "has more than 6 decimals"),
+    ] {
+        let text = route(&format!("targets: [{{pool: a, weight: {weight}}}]"));
+        check(
+            &text,
+            &[&format!(
+                "routes[0].targets[0].weight: the weight `{weight}` {fault} | weights are numbers from 0 to 1e9 with at most 6 decimals; 0 takes nothing"
+            )],
+        );
+    }
+    check(
+        &route("targets: [{pool: a, weight: heavy}]"),
+        &[
+            "routes[0].targets[0].weight: a number is expected here, but this is the text `heavy` | write a number without quotes and units",
+        ],
+    );
+}
+
+#[test]
+fn routes_name_what_exists() {
+    check(
+        &route("targets: []"),
+        &["routes[0].targets: the route `r` has no target | name a pool"],
+    );
+    check(
+        "pools: [{name: qwen3-32b, endpoints: [http://h]}]\nroutes: [{name: r, targets: [qwen3-23b]}]",
+        &["routes[0].targets[0]: there is no pool `qwen3-23b` | did you mean `qwen3-32b`? pools: qwen3-32b"],
+    );
+    check(
+        &route("targets: [a], fallback: [bb]"),
+        &["routes[0].fallback[0]: there is no route `bb` | did you mean `b`? routes: r, b, c"],
+    );
+    check(
+        &route("targets: [a], fallback: [r]"),
+        &[
+            "routes[0].fallback[0]: the route `r` falls back to itself | retries already try the other endpoints of the route; name another route, or give later targets an `order` of 2",
+        ],
+    );
+    check(
+        &route("targets: [a], fallback: [b, {route: b}]"),
+        &["routes[0].fallback[1].route: the fallback to `b` is here twice | remove one"],
+    );
+    check(
+        &route("targets: [a], fallback: [{route: b, on: []}]"),
+        &[
+            "routes[0].fallback[0].on: a fallback without a condition is never taken | write `on: [unavailable]`, which is the default",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, order: 0}]"),
+        &["routes[0].targets[0].order: `0` is not a whole number from 1 to 1000"],
+    );
+}
+
+#[test]
+fn retries_name_what_can_be_tried_again() {
+    check(
+        &route("targets: [a], retry: {on: [conect]}"),
+        &[
+            "routes[0].retry.on[0]: unknown word `conect` | did you mean `connect`? known: connect, reset, timeout, a status such as \"429\"",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {on: [200]}"),
+        &[
+            "routes[0].retry.on[0]: `200` is not a status that an error has | statuses from 400 to 599 can be tried again",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {on: [5xx]}"),
+        &[
+            "routes[0].retry.on[0]: retries name single statuses, not classes | write \"500\", \"502\", \"503\"; a 503 is tried again by default",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {max_attempts: 0}"),
+        &["routes[0].retry.max_attempts: `0` is not a whole number from 1 to 100"],
+    );
+    check(
+        &route("targets: [a], retry: {move_on_after: 5s}"),
+        &[
+            "routes[0].retry.move_on_after: `move_on_after` needs a time above 0 and `timeout` in `on` | add `timeout` to `on`, which says that a request may be done twice",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {budget: {window: 0s}}"),
+        &[
+            "routes[0].retry.budget.window: this time must be longer than 0 | leave the key out for the default",
+        ],
+    );
+}
+
+#[test]
+fn policies_are_checked_setting_by_setting() {
+    check(
+        &route("targets: [a], policies: {least_inflight: }"),
+        &[
+            "routes[0].policies.least_inflight: a policy needs a map of settings, but nothing is given | write `least_inflight: {}` to use its defaults",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {least_inflight: {weight: 0}}"),
+        &[
+            "routes[0].policies.least_inflight.weight: the weight of a policy must be above 0, and this is 0 | remove `least_inflight` to switch it off",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {least_inflight: {weight: heavy, wait: 1}}"),
+        &[
+            "routes[0].policies.least_inflight.weight: `heavy` does not fit `weight` | expected a number",
+            "routes[0].policies.least_inflight.wait: unknown key `wait` | did you mean `weight`? known: weight",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {session_affinity: {keys: [{header: x}, {heder: y}, client_ip, 5]}}"),
+        &[
+            "routes[0].policies.session_affinity.keys[1]: this does not fit `keys` | expected one of `header`, `cookie`, `body`, `client_ip`, `api_key`",
+            "routes[0].policies.session_affinity.keys[3]: `5` does not fit `keys` | expected string or map",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: []"),
+        &["routes[0].policies: a map of policies is expected here, but this is a list"],
+    );
+}
+
+#[test]
+fn keys_open_something_or_are_refused() {
+    check(
+        &pool("keys: [{name: a}]"),
+        &["keys[0]: the key `key` is missing | add `key: ${NAME}` or `key_sha256: …`"],
+    );
+    check(
+        &pool("keys: [{name: a, key: x, key_sha256: y}]"),
+        &["keys[0].key_sha256: `key` and `key_sha256` are both given | keep one of them"],
+    );
+    check(
+        &pool("keys: [{name: a, key_sha256: abc}]"),
+        &[
+            "keys[0].key_sha256: a SHA-256 is 64 hexadecimal digits | make one with `printf %s \"$KEY\" | sha256sum`",
+        ],
+    );
+    check(
+        &pool("keys: [{name: a, key: x}, {name: b, key: x}]"),
+        &["keys[1]: this is the same key as keys[0] | give every entry its own key, or remove one"],
+    );
+    check(
+        &pool("keys: [{name: a, key: x, expires: tomorrow}]"),
+        &[
+            "keys[0].expires: `tomorrow` is neither a date nor a time | write `2027-01-01` (start of that day, UTC) or `2027-01-01T12:00:00Z`",
+        ],
+    );
+    check(
+        &pool("keys: [{name: a, key: x, models: [\"g*t\"]}]"),
+        &[
+            "keys[0].models[0]: `*` stands for any rest and may only end a name | write `gpt-*`, or the whole name",
+        ],
+    );
+    check(
+        &pool("auth: keys"),
+        &[
+            "auth: `auth` is `keys`, but there is no key, so nobody could get in | add `keys`, or write `auth: none`",
+        ],
+    );
+    check(
+        &pool("server: {listen: 0.0.0.0:8800}"),
+        &[
+            "server.listen: 0.0.0.0:8800 can be reached from other machines, and no key is asked for | add `keys`, or write `auth: none` if everybody who reaches it may use it",
+        ],
+    );
+    check(
+        &pool("server: {listen: 127.0.0.1:8801}"),
+        &[
+            "the admin API and the data plane both listen on port 8801 | give `admin.listen` or `server.listen` another port",
+        ],
+    );
+}
+
+#[test]
+fn variables_and_secrets_are_refused_without_their_values() {
+    check(
+        &pool_with("api_key: ${NOT_SET}"),
+        &[
+            "pools[0].api_key: the environment variable `NOT_SET` is not set | set it, or give a default: `${NOT_SET:-default}`; a literal `${` is written `$${`",
+        ],
+    );
+    check(
+        &pool("keys: [{name: a, key: ${EMPTY}}]"),
+        &[
+            "keys[0].key: the secret is empty | give a value, a variable that is set, or `file:/path/of/a/file`",
+        ],
+    );
+    check(
+        &pool("keys: [{name: a, key: file:none-here}]"),
+        &[
+            "keys[0].key: the secret's file `none-here` cannot be read: there is no such file | the file must hold the secret alone; a newline at its end is dropped",
+        ],
+    );
+    check(
+        &pool_with("api_key: ${SPACED}"),
+        &[
+            "pools[0].api_key: the secret holds a space, a control character or a letter outside ASCII, which a header cannot carry | check for a newline, or quotes inside quotes",
+        ],
+    );
+    check(
+        &pool_with("max_inflight: ${KEY}"),
+        &["pools[0].max_inflight: `${KEY}` is not a whole number from 1 to 1000000"],
+    );
+    check(
+        &pool_with("ramp: ${KEY}"),
+        &[
+            "pools[0].ramp: a time with its unit, such as `10s`, is expected here, but `${KEY}` stands for something else | write a number and a unit (us, ms, s, m, h, d), such as `30s`",
+        ],
+    );
+    check(
+        &pool_with("kind: ${KEY}"),
+        &[
+            "pools[0].kind: unknown word `${KEY}` | known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+        ],
+    );
+    // A secret in any place, with anything wrong around it, is never quoted.
+    for text in [
+        pool_with("api_key: [sk-hunter2]"),
+        pool_with("api_keys: sk-hunter2"),
+        pool_with("api_key: 'sk-hunter2 '"),
+        pool_with("api_key: {key: sk-hunter2}"),
+        "pools: [{name: a, endpoints: ['http://u:sk-hunter2@h']}]".to_owned(),
+        "pools: [{name: a, endpoints: ['http://h/?key=sk-hunter2', 'http://h/?key=sk-hunter2']}]".to_owned(),
+        "pools: [{name: a, endpoints: ['ftp://h/?key=sk-hunter2', 'http://h/?key=sk-hunter2#']}]".to_owned(),
+        pool("admin: {token: 'sk-hunter2 x'}"),
+        pool(
+            "keys: [{name: a, key: sk-hunter2}, {name: b, key: sk-hunter2}, {name: c, key_sha256: sk-hunter2}]",
+        ),
+    ] {
+        let told = load(&text).expect_err(&text);
+        assert!(!told.to_string().contains("hunter2"), "{told}");
+        assert!(
+            !serde_json::to_string(&told).unwrap().contains("hunter2"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn anchors_and_merge_keys_work_and_cannot_explode() {
+    check(
+        "pools: &p [{name: a, endpoints: *p}]",
+        &["the alias stands inside what it refers to | write the value out"],
+    );
+    check(
+        "<<: 5\npools: []",
+        &["`<<` takes a map or a list of maps | write `<<: *name`"],
+    );
+    check(
+        &pool("log: !custom {}"),
+        &["YAML tags (`!…`) are not supported | remove the tag; put text in quotes"],
+    );
+    let mut bomb = String::from("a: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..9 {
+        bomb.push_str(&format!(
+            "b{level}: &a{level} [{}]\n",
+            vec![format!("*a{}", level - 1); 10].join(", ")
+        ));
+    }
+    let problems = bad(&bomb);
+    assert!(
+        problems[0]
+            .message
+            .starts_with("the file has more than 200000 values"),
+        "{problems:?}"
+    );
+    let deep = format!("pools: {}{}", "[".repeat(500), "]".repeat(500));
+    assert!(bad(&deep)[0].message.starts_with("not valid YAML"));
+    let large = format!("pools: [] # {}", "x".repeat(5 << 20));
+    assert_eq!(bad(&large)[0].message, "the file is larger than 4 MiB");
+}
+
+#[test]
+fn a_long_list_of_problems_is_cut() {
+    let text = format!("pools:\n{}", "  - {name: a, endpoints: [], x: 1}\n".repeat(200));
+    let problems = bad(&text);
+    assert_eq!(problems.len(), 101);
+    assert!(problems[100].message.ends_with(" more problems"));
+}

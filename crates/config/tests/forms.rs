@@ -1,5 +1,13 @@
 //! What good files resolve to: short and long forms, variables, secrets, defaults by kind.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "tests are exempt"
+)]
+
 #[expect(
     dead_code,
     unreachable_pub,

@@ -1,5 +1,13 @@
 //! Bad files and exactly what is said of them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "tests are exempt"
+)]
+
 #[expect(
     dead_code,
     unreachable_pub,

@@ -1,5 +1,13 @@
 //! What is allowed and will surprise, exactly as it is told.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "tests are exempt"
+)]
+
 #[expect(
     dead_code,
     unreachable_pub,

@@ -132,7 +132,7 @@ fn fits(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), in_lis
 }
 
 /// The value of a node with its variables replaced.
-fn json(reader: &mut Reader<'_>, node: NodeId) -> Option<Json> {
+pub(crate) fn json(reader: &mut Reader<'_>, node: NodeId) -> Option<Json> {
     match reader.tree.value(node).clone() {
         Value::List(items) => items
             .into_iter()

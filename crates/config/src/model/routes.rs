@@ -88,8 +88,9 @@ section! {
         on: Vec<At<RetryOn>> = ["connect", "429", "503", "529"],
         /// Cap on retries of the route.
         budget: Budget,
-        /// Whether a request whose reused connection turned out dead is sent once more on a fresh one.
-        resend: Flag = true,
+        /// Whether a request whose reused connection turned out dead is sent once more on a fresh one. Default:
+        /// yes.
+        resend: Flag,
         /// Streams: moves on to another endpoint after this time without a first byte, while there is one; needs
         /// `timeout` in `on`. Default: never.
         move_on_after: Span,

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// An address and port to listen on.
 pub(crate) struct Address(pub(crate) SocketAddr);
-schema!(Address, "Address", {"type": "string", "examples": ["127.0.0.1:8800", "0.0.0.0:8800", "[::1]:8800"]});
+schema!(Address, "Address", {"title": "address and port", "type": "string", "examples": ["127.0.0.1:8800", "0.0.0.0:8800", "[::1]:8800"]});
 
 impl FromNode for Address {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
@@ -42,7 +42,7 @@ impl FromNode for Address {
 
 /// A range of addresses, `10.0.0.0/8`, or one address.
 pub(crate) struct Range(pub(crate) Network);
-schema!(Range, "Network", {"type": "string", "examples": ["10.0.0.0/8", "192.0.2.7", "fd00::/8"]});
+schema!(Range, "Network", {"title": "address range", "type": "string", "examples": ["10.0.0.0/8", "192.0.2.7", "fd00::/8"]});
 
 impl FromNode for Range {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
@@ -93,7 +93,7 @@ fn network(text: &str) -> Option<Network> {
 
 /// The base URL of an endpoint.
 pub(crate) struct Url(pub(crate) BaseUrl);
-schema!(Url, "Url", {"type": "string", "examples": ["http://gpu1:8000", "https://api.example.com"]});
+schema!(Url, "Url", {"title": "URL", "type": "string", "examples": ["http://gpu1:8000", "https://api.example.com"]});
 
 impl FromNode for Url {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {

@@ -188,7 +188,7 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Number<MIN, MAX> {
 /// A share of traffic: from 0 to 1e9 with at most 6 decimals.
 #[derive(Clone, Copy)]
 pub(crate) struct Share6(pub(crate) Weight);
-schema!(Share6, "Weight", {"type": ["number", "string"], "minimum": 0, "maximum": 1e9, "pattern": r"^\$\{"});
+schema!(Share6, "Weight", {"title": "weight", "type": ["number", "string"], "minimum": 0, "maximum": 1e9, "pattern": r"^\$\{"});
 
 impl FromNode for Share6 {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
@@ -221,7 +221,7 @@ impl FromNode for Share6 {
 
 /// A time with its unit.
 pub(crate) struct Span(pub(crate) Duration);
-schema!(Span, "Duration", {"type": "string", "pattern": r"^([0-9]*\.?[0-9]+(us|ms|s|m|h|d)|.*\$\{.*)$", "examples": ["500ms", "10s", "5m"]});
+schema!(Span, "Duration", {"title": "duration", "type": "string", "pattern": r"^([0-9]*\.?[0-9]+(us|ms|s|m|h|d)|.*\$\{.*)$", "examples": ["500ms", "10s", "5m"]});
 
 impl FromNode for Span {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
@@ -237,7 +237,7 @@ impl FromNode for Span {
 
 /// A size with its unit.
 pub(crate) struct Size(pub(crate) u64);
-schema!(Size, "Size", {"type": "string", "pattern": r"^([0-9]*\.?[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)|.*\$\{.*)$", "examples": ["64KiB", "32MiB"]});
+schema!(Size, "Size", {"title": "size", "type": "string", "pattern": r"^([0-9]*\.?[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)|.*\$\{.*)$", "examples": ["64KiB", "32MiB"]});
 
 impl FromNode for Size {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
@@ -283,7 +283,7 @@ fn with_unit<T>(
 
 /// Free-form labels.
 pub(crate) struct Labels(pub(crate) Vec<(String, String)>);
-schema!(Labels, "Labels", {"type": "object", "additionalProperties": {"type": "string"}, "examples": [{"gpu": "T4", "zone": "az1"}]});
+schema!(Labels, "Labels", {"title": "map of text", "type": "object", "additionalProperties": {"type": "string"}, "examples": [{"gpu": "T4", "zone": "az1"}]});
 
 impl FromNode for Labels {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {

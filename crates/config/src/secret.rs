@@ -104,7 +104,7 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 }
 
 fn schema() -> Schema {
-    json_schema!({"type": "string", "examples": ["${API_KEY}", "file:/run/secrets/api_key"]})
+    json_schema!({"title": "secret", "type": "string", "examples": ["${API_KEY}", "file:/run/secrets/api_key"]})
 }
 
 impl JsonSchema for Secret {

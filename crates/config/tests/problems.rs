@@ -109,7 +109,9 @@ fn what_is_no_config_is_refused() {
     );
     check(
         &pool("version: 2"),
-        &["version: `2` is not a whole number from 1 to 1"],
+        &[
+            "version: this program reads version 1 of the format, not `2` | write `version: 1`, or leave it out",
+        ],
     );
     assert!(
         bad("pools: [{")
@@ -459,7 +461,7 @@ fn routes_name_what_exists() {
     );
     check(
         &route("targets: [a], fallback: [bb]"),
-        &["routes[0].fallback[0]: there is no route `bb` | did you mean `b`? routes: r, b, c"],
+        &["routes[0].fallback[0]: there is no route `bb` | did you mean `b`? routes: b, c, r"],
     );
     check(
         &route("targets: [a], fallback: [r]"),

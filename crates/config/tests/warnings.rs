@@ -135,6 +135,12 @@ fn what_nothing_reaches_is_told() {
         ],
     );
     check(
+        &pool_with("kind: gemini"),
+        &[
+            "pools[0]: no request reaches the pool `a`: its API is neither OpenAI's nor Anthropic's | it serves once requests can be translated",
+        ],
+    );
+    check(
         &route("targets: [{pool: a, order: 2}]"),
         &[
             "routes[0].targets: no target of the route `r` has order 1, so its first order serves all along | give the targets that serve first `order: 1`, or leave it out there",

@@ -52,7 +52,7 @@ section! {
 }
 
 section! {
-    /// What is logged, as JSON lines on standard output.
+    /// What is logged.
     Log {
         /// Least severity of messages.
         level: Level = "info",

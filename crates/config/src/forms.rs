@@ -25,6 +25,20 @@ impl<T: FromNode> FromNode for Toggle<T> {
                 );
                 None
             }
+            Shape::Text
+                if matches!(
+                    reader.written(node).as_str(),
+                    "no" | "off" | "none" | "No" | "Off"
+                ) =>
+            {
+                let shown = reader.written(node);
+                reader.problem(
+                    node,
+                    format!("`{shown}` is text"),
+                    "write `false` to switch it off",
+                );
+                None
+            }
             _ => {
                 reader.unexpected(node, "a map of settings, or `false`,");
                 None

@@ -185,12 +185,12 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Number<MIN, MAX> {
     }
 }
 
-/// A share of traffic: from 0 to 1e9 with at most 6 decimals.
+/// A weight: from 0 to 1e9 with at most 6 decimals, so that it is exact in millionths.
 #[derive(Clone, Copy)]
-pub(crate) struct Share6(pub(crate) Weight);
-schema!(Share6, "Weight", {"title": "weight", "type": ["number", "string"], "minimum": 0, "maximum": 1e9, "pattern": r"^\$\{"});
+pub(crate) struct Millionths(pub(crate) Weight);
+schema!(Millionths, "Weight", {"title": "weight", "type": ["number", "string"], "minimum": 0, "maximum": 1e9, "pattern": r"^\$\{"});
 
-impl FromNode for Share6 {
+impl FromNode for Millionths {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         if reader.written(node) == "auto" {
             reader.not_yet(node, "weight: auto");

@@ -60,6 +60,13 @@ impl FromNode for MaybeSecret {
             );
             return None;
         }
+        if text.contains("${") && !reader.written(node).contains("$${") {
+            reader.warn(
+                node,
+                "the secret holds `${` literally, so another program was meant to replace a variable in it and did not",
+                "set the variable, or the file, to the secret itself",
+            );
+        }
         let variable = text
             .strip_prefix('$')
             .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'));

@@ -253,11 +253,16 @@ fn what_comes_later_is_refused_by_name() {
         let message = format!("`{name}` is not supported yet");
         assert!(found.contains(&(path, message.as_str())), "{text}: {found:?}");
     }
-    let cached = bad(&route("targets: [a], fallback: [{cached: true}]"));
-    assert!(
-        cached
-            .iter()
-            .any(|problem| problem.message == "`cached` is not supported yet")
+    // What stands in the place of a required key is all that is told.
+    check(
+        &route("targets: [a], fallback: [{cached: true}]"),
+        &[
+            "routes[0].fallback[0].cached: `cached` is not supported yet | remove it; a later version takes it",
+        ],
+    );
+    check(
+        "pools: [{name: a, discovery: {dns: h}}]",
+        &["pools[0].discovery: `discovery` is not supported yet | remove it; a later version takes it"],
     );
 }
 
@@ -298,6 +303,10 @@ fn wrong_types_and_ranges_say_what_is_wanted() {
         &[
             "admin: `true` says nothing that the defaults do not | leave it out for the defaults, write a map of settings, or `false`",
         ],
+    );
+    check(
+        &pool("admin: off"),
+        &["admin: `off` is text | write `false` to switch it off"],
     );
     check(
         &pool("auth: key"),

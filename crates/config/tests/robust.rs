@@ -130,6 +130,32 @@ proptest! {
 }
 
 #[test]
+fn large_fleets_load() {
+    let mut text = String::from("pools:\n");
+    for index in 0..3000 {
+        text.push_str(&format!(
+            "  - {{name: p{index}, endpoints: [http://h{index}:1, http://i{index}:1]}}\n"
+        ));
+    }
+    text.push_str("routes:\n");
+    for index in 0..2000 {
+        text.push_str(&format!(
+            "  - {{name: r{index}, targets: [p{index}, {{pool: p{}, order: 2}}]}}\n",
+            2000 + index / 2
+        ));
+    }
+    let loaded = common::load(&text).unwrap();
+    assert_eq!(
+        (
+            loaded.config.pools.len(),
+            loaded.config.routes.len(),
+            loaded.warnings.len()
+        ),
+        (3000, 2000, 0)
+    );
+}
+
+#[test]
 fn files_that_are_no_text_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("t.yaml");

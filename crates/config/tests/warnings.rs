@@ -209,6 +209,12 @@ fn variables_that_stay_literal_are_told() {
         ],
     );
     check(
+        &pool_with("api_key: ${UNEXPANDED}"),
+        &[
+            "pools[0].api_key: the secret holds `${` literally, so another program was meant to replace a variable in it and did not | set the variable, or the file, to the secret itself",
+        ],
+    );
+    check(
         &pool_with("api_key: $KEY"),
         &[
             "pools[0].api_key: this looks like a variable but is taken literally | write `${NAME}` with braces, or `$$` for a dollar sign",

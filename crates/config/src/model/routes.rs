@@ -1,7 +1,7 @@
 //! `routes`.
 
 use crate::forms::{FromText, Short, Toggle};
-use crate::leaf::{Flag, Name, Number, Share6, Span, Whole};
+use crate::leaf::{Flag, Millionths, Name, Number, Span, Whole};
 use crate::model::policies::PolicySet;
 use crate::read::{At, FromNode, Reader, section, unknown, words};
 use crate::yaml::{NodeId, Shape};
@@ -40,7 +40,7 @@ section! {
         /// Its name in the route. Default: the pool's.
         name: Name,
         /// Share of the route's traffic; on all targets of a route or on none. 0 takes nothing, failover included.
-        weight: Share6,
+        weight: Millionths,
         /// 1 first. A later order serves only when no earlier one can.
         order: Whole<1, 1000> = 1,
     }

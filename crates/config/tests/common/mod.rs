@@ -7,6 +7,7 @@ pub fn env(name: &str) -> Option<String> {
     match name {
         "KEY" => Some("sk-from-env".to_owned()),
         "PORT" => Some("9001".to_owned()),
+        "UNEXPANDED" => Some("${REAL_KEY}".to_owned()),
         "EMPTY" => Some(String::new()),
         "YAML" => Some("x\nadmin: {listen: 0.0.0.0:1}".to_owned()),
         "SPACED" => Some("hunter2 hunter3".to_owned()),

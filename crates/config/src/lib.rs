@@ -26,7 +26,7 @@ mod warnings;
 mod yaml;
 
 pub use diff::{diff, refuses_reload};
-pub use load::{Loaded, load, load_str};
+pub use load::{Loaded, load, load_str, text_hash};
 pub use mask::masked;
 pub use problems::{Problem, Problems};
 pub use resolved::Config;

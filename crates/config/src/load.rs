@@ -102,13 +102,18 @@ fn load_text(source: &Source<'_>, env: &dyn Fn(&str) -> Option<String>) -> Resul
             Ok(Loaded {
                 config,
                 warnings: reader.warnings,
-                text_hash: hexadecimal(&Sha256::digest(source.text)),
+                text_hash: text_hash(source.text.as_bytes()),
             })
         }
         _ => Err(Problems::new(reader.problems)),
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// The hash by which [`Loaded::text_hash`] tells one text from another.
+#[must_use]
+pub fn text_hash(text: &[u8]) -> String {
+    Sha256::digest(text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

@@ -79,7 +79,8 @@ const PIECES: &[&str] = &[
 fn check(text: &str) {
     match common::load(text) {
         Ok(loaded) => {
-            // What was accepted can be shown, and compared with itself.
+            // What was accepted is what the scheduler relies on, and can be shown and compared with itself.
+            assert_eq!(loaded.config.fleet.check(), Ok(()));
             assert!(weighbridge_config::diff(&loaded.config, &loaded.config).is_empty());
         }
         Err(problems) => {

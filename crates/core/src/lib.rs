@@ -6,12 +6,23 @@
 //!
 //! Selection and reservation of a slot are one step. Bytes of streams never pass through it.
 
+#![deny(clippy::iter_over_hash_type)]
+
 pub mod action;
+mod budget;
+mod deadlines;
+mod endpoint;
 pub mod event;
 pub mod explain;
+mod health;
 pub mod ids;
 pub mod policies;
+pub mod replay;
+mod requests;
+mod rng;
+mod route;
 pub mod scheduler;
+mod select;
 pub mod spec;
 pub mod time;
 pub mod view;

@@ -81,8 +81,9 @@ pub trait ScorerConfig {
 }
 
 /// Gives each live candidate a score.
-pub trait Scorer: Send {
-    /// Writes one finite score ≥ 0 per candidate into `scores` (same length), or abstains as a whole.
+pub trait Scorer: Send + Sync {
+    /// Writes one finite score ≥ 0 per candidate into `scores` (same length), or abstains as a whole. Says where the
+    /// request belongs, if the policy has a notion of that.
     ///
     /// # Errors
     /// Why it abstains.
@@ -91,7 +92,22 @@ pub trait Scorer: Send {
         request: &RequestFacts,
         candidates: &[Candidate<'_>],
         scores: &mut [f64],
-    ) -> Result<(), crate::explain::Abstained>;
+    ) -> Result<Option<Home>, crate::explain::Abstained>;
+
+    /// How strongly the request belongs to the candidate with this key, as in [`Home::strength`].
+    fn belongs(&self, request: &RequestFacts, key: &[u8]) -> u64 {
+        let _ = (request, key);
+        0
+    }
+}
+
+/// The candidate that a request belongs to, whatever the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Its place among the candidates that were scored.
+    pub place: usize,
+    /// How strongly: larger than any other candidate's.
+    pub strength: u64,
 }
 
 /// What scorers know of the request.
@@ -110,4 +126,15 @@ pub struct Candidate<'a> {
     pub inflight: u32,
     /// Ramp penalty, in requests.
     pub penalty: f64,
+}
+
+/// What is wrong with a policy's weight.
+fn check_weight(weight: f64) -> Result<(), String> {
+    if weight.is_finite() && weight > 0.0 {
+        Ok(())
+    } else {
+        Err(format!(
+            "weight: {weight} is not above 0; leave the policy out to switch it off"
+        ))
+    }
 }

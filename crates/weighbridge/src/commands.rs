@@ -3,6 +3,7 @@
 mod check;
 mod engine;
 mod schema;
+mod serve;
 
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 /// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// The gateway.
+    Serve(serve::Args),
     /// Says everything that is wrong with a config file, and what in it will surprise.
     Check(check::Args),
     /// One simulated inference engine behind the usual HTTP endpoints.
@@ -24,6 +27,7 @@ impl Command {
     /// Runs the command to its end.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self {
+            Self::Serve(args) => serve::run(args),
             Self::Check(args) => check::run(args),
             Self::Engine(args) => engine::run(args),
             Self::Schema(args) => schema::run(args),

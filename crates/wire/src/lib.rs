@@ -1,1 +1,23 @@
-//! Placeholder.
+//! What the bytes of the model APIs mean: paths, bodies, streams, usage and errors of the OpenAI and
+//! Anthropic dialects.
+//!
+//! Bytes in, values out: no sockets, no clock, no async. Nothing here panics on any input, and the cost of
+//! every call is linear in its input.
+
+mod api;
+pub mod error;
+mod fields;
+pub mod models;
+mod observe;
+pub mod peek;
+pub mod retry_after;
+mod said;
+pub mod sse;
+mod usage;
+
+pub use api::{Api, PathError, Protocol, model_id_from_path};
+pub use error::{ErrorBody, KeyFault, Timeout, client_status, passes_untouched, upstream_error};
+pub use observe::{Fed, StreamObserver};
+pub use peek::{BodyPath, Peek, PeekError, rewrite_model};
+pub use said::{InBandError, body_error};
+pub use usage::{Usage, body_usage};

@@ -1,7 +1,10 @@
 //! Session affinity by rendezvous hashing: nothing stored, the same on every replica of the gateway.
 
+use super::{Candidate, Home, RequestFacts};
+use crate::explain::Abstained;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 /// FNV-1a-64 state after `LE64(len S) ‖ S` of a session key S: what scoring goes on from, and all that is kept of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -65,32 +68,194 @@ impl super::ScorerConfig for Config {
     }
 
     fn check(&self) -> Result<(), String> {
-        Ok(())
+        super::check_weight(self.weight)?;
+        match self.bound {
+            Some(bound) if !bound.is_finite() || bound < 1.0 => Err(format!(
+                "bound: {bound} is below 1; 1.25 lets an endpoint hold a quarter more than the mean"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn build(&self) -> Box<dyn super::Scorer> {
-        Box::new(Affinity)
+        Box::new(Affinity { bound: self.bound })
     }
 }
 
-struct Affinity;
+/// Rendezvous (highest random weight) hashing, D. Thaler and C. Ravishankar, IEEE/ACM Transactions on Networking 6(1),
+/// 1998. The bound is that of "Consistent Hashing with Bounded Loads" (V. Mirrokni, M. Thorup, M. Zadimoghaddam, 2016).
+struct Affinity {
+    bound: Option<f64>,
+}
 
 impl super::Scorer for Affinity {
     fn score(
         &self,
-        _request: &super::RequestFacts,
-        _candidates: &[super::Candidate<'_>],
-        _scores: &mut [f64],
-    ) -> Result<(), crate::explain::Abstained> {
-        Err(crate::explain::Abstained::NoKey)
+        request: &RequestFacts,
+        candidates: &[Candidate<'_>],
+        scores: &mut [f64],
+    ) -> Result<Option<Home>, Abstained> {
+        let session = request.session.ok_or(Abstained::NoKey)?;
+        let mut ranks: SmallVec<[(u64, u32); 16]> = (0..)
+            .zip(candidates)
+            .map(|(place, candidate)| (session.hash(candidate.key), place))
+            .collect();
+        // r grows with h, so the larger h comes first.
+        ranks.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        let home = ranks.first().map(|(strength, place)| Home {
+            place: *place as usize,
+            strength: *strength,
+        });
+        let mut score = 1.0;
+        let mut rank = |place: u32| {
+            if let Some(slot) = scores.get_mut(place as usize) {
+                *slot = score;
+            }
+            score *= 0.5;
+        };
+        match self.bound.map(|bound| most_inflight(bound, candidates)) {
+            None => ranks.iter().for_each(|(_, place)| rank(*place)),
+            Some(most) => {
+                let is_over = |place: &u32| f64::from(candidates[*place as usize].inflight) + 1.0 > most;
+                let places = || ranks.iter().map(|(_, place)| *place);
+                places().filter(|place| !is_over(place)).for_each(&mut rank);
+                places().filter(is_over).for_each(&mut rank);
+            }
+        }
+        Ok(home)
     }
+
+    fn belongs(&self, request: &RequestFacts, key: &[u8]) -> u64 {
+        request.session.map_or(0, |session| session.hash(key))
+    }
+}
+
+/// ⌈bound · (total in flight + 1) / N⌉.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn most_inflight(bound: f64, candidates: &[Candidate<'_>]) -> f64 {
+    let total: u64 = candidates.iter().map(|c| u64::from(c.inflight)).sum();
+    (bound * (total + 1) as f64 / candidates.len() as f64).ceil()
+}
+
+/// FNV-1a-64 of `bytes`, going on from `state`.
+fn fnv(state: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(state, |state, byte| {
+        (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The finaliser of MurmurHash3 (A. Appleby).
+const fn fmix64(mut h: u64) -> u64 {
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    h ^ (h >> 33)
 }
 
 impl SessionKey {
     /// Starts the hash with the session key `session`: FNV-1a-64 over its length (64-bit little endian) and bytes.
     #[must_use]
     pub fn new(session: &[u8]) -> Self {
-        let _ = session;
-        Self(0)
+        let state = fnv(0xcbf2_9ce4_8422_2325, &(session.len() as u64).to_le_bytes());
+        Self(fnv(state, session))
+    }
+
+    /// h of the candidate with this key (target name, a NUL byte, endpoint name).
+    #[must_use]
+    pub fn hash(self, candidate: &[u8]) -> u64 {
+        fmix64(fnv(self.0, candidate))
+    }
+
+    /// r = (h >> 11) / 2^53, in [0, 1): the candidate with the largest owns the session.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+    pub fn rank_value(self, candidate: &[u8]) -> f64 {
+        (self.hash(candidate) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policies::{Scorer, ScorerConfig};
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "the vectors are exact")]
+    fn vectors() {
+        let session = SessionKey::new(b"demo-session");
+        assert_eq!(session.hash(&[0x61, 0, 0x31]), 0xd28b_b852_00d7_19dc);
+        assert_eq!(session.rank_value(&[0x61, 0, 0x31]), 0.822_444_458_027_203_1);
+        assert_eq!(session.hash(&[0x62, 0, 0x32]), 0x93dc_e3a8_c29c_fe1d);
+        assert_eq!(session.rank_value(&[0x62, 0, 0x32]), 0.577_589_253_140_661_8);
+    }
+
+    fn scores(bound: Option<f64>, inflight: &[u32]) -> Vec<f64> {
+        let keys: Vec<_> = (0..inflight.len())
+            .map(|i| format!("t\0e{i}").into_bytes())
+            .collect();
+        let candidates: Vec<_> = (keys.iter().zip(inflight))
+            .map(|(key, inflight)| Candidate {
+                key,
+                inflight: *inflight,
+                penalty: 0.0,
+            })
+            .collect();
+        let mut scores = vec![0.0; inflight.len()];
+        let request = RequestFacts {
+            session: Some(SessionKey::new(b"s")),
+        };
+        let config = Config {
+            bound,
+            ..Config::default()
+        };
+        let home = config.build().score(&request, &candidates, &mut scores);
+        let best = (0..keys.len()).max_by_key(|i| SessionKey::new(b"s").hash(&keys[*i]));
+        assert_eq!(home.unwrap().map(|home| home.place), best);
+        scores
+    }
+
+    #[test]
+    fn ranks_halve() {
+        let mut all = scores(None, &[0; 5]);
+        all.sort_by(|a, b| b.total_cmp(a));
+        assert_eq!(all, [1.0, 0.5, 0.25, 0.125, 0.0625]);
+    }
+
+    #[test]
+    fn no_key_abstains() {
+        let scorer = Affinity { bound: None };
+        let request = RequestFacts::default();
+        assert_eq!(scorer.score(&request, &[], &mut []), Err(Abstained::NoKey));
+    }
+
+    #[test]
+    fn above_the_bound_drops_to_the_last_ranks() {
+        let free = scores(None, &[0; 4]);
+        let owner = free.iter().position(|score| *score == 1.0).unwrap();
+        let second = free.iter().position(|score| *score == 0.5).unwrap();
+        // 3 in flight: ⌈1.25 · 4 / 4⌉ = 2, and the owner would hold 4.
+        let mut load = [0; 4];
+        load[owner] = 3;
+        let bounded = scores(Some(1.25), &load);
+        assert_eq!((bounded[owner], bounded[second]), (0.125, 1.0));
+        // Both first ranks over: ⌈1.25 · 7 / 4⌉ = 3 < 4.
+        load[second] = 3;
+        let bounded = scores(Some(1.25), &load);
+        assert_eq!((bounded[owner], bounded[second]), (0.25, 0.125));
+        load[owner] = 1;
+        load[second] = 0;
+        assert_eq!(scores(Some(1.25), &load)[owner], 0.125, "2 > ⌈1.25 · 2 / 4⌉");
+        assert_eq!(scores(Some(100.0), &[9, 0, 0, 0]), free);
+    }
+
+    #[test]
+    fn refuses_a_bound_below_one() {
+        let with = |bound| Config {
+            bound: Some(bound),
+            ..Config::default()
+        };
+        assert!(with(0.9).check().is_err() && with(f64::NAN).check().is_err());
+        assert_eq!(with(1.25).check(), Ok(()));
     }
 }

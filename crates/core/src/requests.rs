@@ -1,0 +1,109 @@
+//! Requests between arrival and end.
+
+use crate::action::Verdict;
+use crate::endpoint::Hold;
+use crate::event::{Arrival, Outcome};
+use crate::ids::{EndpointId, RequestId, RouteId};
+use crate::route::Plan;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+/// All requests, by id. Never iterated: only looked up.
+pub(crate) type Requests = HashMap<RequestId, Request, BuildHasherDefault<IdHasher>>;
+
+/// One request.
+pub(crate) struct Request {
+    pub(crate) arrival: Arrival,
+    /// The route as it was when the request came to it: a reload does not disturb it.
+    pub(crate) plan: Arc<Plan>,
+    /// Routes that fell back to this one, the first one first.
+    pub(crate) trail: SmallVec<[Arc<Plan>; 1]>,
+    /// Attempts so far, over all routes.
+    pub(crate) attempts: u32,
+    /// Where it has been.
+    pub(crate) tried: SmallVec<[Tried; 3]>,
+    pub(crate) stage: Stage,
+    /// Whether nothing was live when it came to this route.
+    pub(crate) failed_open: bool,
+    /// Whether all attempts on this route failed to connect.
+    pub(crate) all_refused: bool,
+    /// Why the route before could not serve it.
+    pub(crate) refusal: Option<Verdict>,
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stage {
+    /// The end of its attempt.
+    Running(Attempt),
+    /// Its arrival at the route that it was told to fall back to.
+    FallingBack,
+}
+
+/// The attempt under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) hold: Hold,
+}
+
+/// What must not be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tried {
+    pub(crate) endpoint: EndpointId,
+    /// None: whatever the key.
+    pub(crate) key: Option<u16>,
+}
+
+impl Tried {
+    /// Another key helps only where the endpoint answered.
+    pub(crate) fn after(attempt: &Attempt, outcome: Outcome) -> Self {
+        let answered = matches!(outcome, Outcome::Status { .. });
+        Self {
+            endpoint: attempt.endpoint,
+            key: answered.then_some(attempt.hold.key),
+        }
+    }
+}
+
+impl Request {
+    /// Route that the client asked for.
+    pub(crate) fn origin(&self) -> &Arc<Plan> {
+        self.trail.first().unwrap_or(&self.plan)
+    }
+
+    /// Whether the request may make one more attempt.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.attempts < self.origin().retry.max_attempts
+    }
+
+    /// Whether it has been to this route.
+    pub(crate) fn visited(&self, route: RouteId) -> bool {
+        self.plan.id == route || self.trail.iter().any(|plan| plan.id == route)
+    }
+}
+
+/// Multiplies by a large odd number: ids are counted up by the driver, so that is all that spreads them. Not for keys
+/// that a stranger can choose.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0 ^ value)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(32);
+    }
+}

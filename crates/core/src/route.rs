@@ -1,0 +1,149 @@
+//! A route, compiled for deciding: candidates in one flat list, scorers built, keys of the hash laid out.
+
+use crate::budget::Budget;
+use crate::ids::{EndpointId, RouteId};
+use crate::policies::Scorer;
+use crate::select::shares::Shares;
+use crate::spec::{FallbackSpec, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, Weight};
+use crate::time::Time;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What does not change between two reloads. Requests hold the one of their arrival.
+pub(crate) struct Plan {
+    pub(crate) id: RouteId,
+    pub(crate) name: Arc<str>,
+    pub(crate) route_by: RouteBy,
+    pub(crate) spill: bool,
+    pub(crate) retry: RetrySpec,
+    pub(crate) fallback: Vec<FallbackSpec>,
+    pub(crate) targets: Vec<Target>,
+    /// In the order of the targets and their pools' endpoints.
+    pub(crate) candidates: Vec<Candidate>,
+    /// In the order of the catalogue.
+    pub(crate) scorers: Vec<Weighted>,
+}
+
+/// A pool as one choice.
+pub(crate) struct Target {
+    pub(crate) name: Arc<str>,
+    pub(crate) order: u16,
+    /// Its share; 1 where targets rotate.
+    pub(crate) weight: u64,
+    pub(crate) protocols: Protocols,
+    pub(crate) fail_open: bool,
+    /// Its candidates.
+    pub(crate) candidates: Range<usize>,
+}
+
+/// A (target, endpoint) pair.
+pub(crate) struct Candidate {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) target: u16,
+    /// Target name, a NUL byte, endpoint name.
+    pub(crate) key: Box<[u8]>,
+}
+
+/// A policy with its weight in the sum.
+pub(crate) struct Weighted {
+    pub(crate) name: &'static str,
+    pub(crate) weight: f64,
+    pub(crate) scorer: Box<dyn Scorer>,
+}
+
+impl Plan {
+    /// Compiles `spec`; `pools` holds each pool with the ids of its endpoints.
+    pub(crate) fn new(id: RouteId, spec: &RouteSpec, pools: &[(Arc<PoolSpec>, Vec<EndpointId>)]) -> Self {
+        let mut candidates = Vec::new();
+        let mut targets = Vec::with_capacity(spec.targets.len());
+        for (place, target) in (0u16..).zip(&spec.targets) {
+            let Some((pool, ids)) = pools.get(target.pool) else {
+                continue;
+            };
+            let first = candidates.len();
+            candidates.extend(ids.iter().zip(&pool.endpoints).map(|(id, endpoint)| {
+                Candidate {
+                    endpoint: *id,
+                    target: place,
+                    key: [target.name.as_bytes(), &[0], endpoint.name.as_bytes()]
+                        .concat()
+                        .into(),
+                }
+            }));
+            targets.push(Target {
+                name: Arc::clone(&target.name),
+                order: target.order,
+                weight: target.weight.map_or(1, |Weight(millionths)| millionths),
+                protocols: pool.protocols,
+                fail_open: pool.fail_open,
+                candidates: first..candidates.len(),
+            });
+        }
+        Self {
+            id,
+            name: Arc::clone(&spec.name),
+            route_by: spec.route_by(),
+            spill: spec.spill || spec.route_by() != RouteBy::Weight,
+            retry: spec.retry.clone(),
+            fallback: spec.fallback.clone(),
+            targets,
+            candidates,
+            scorers: (spec.policies.configs())
+                .map(|config| Weighted {
+                    name: config.name(),
+                    weight: config.weight(),
+                    scorer: config.build(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Whether candidates and targets stand at the same places, so that what is kept per place stays true.
+    fn same_layout(&self, other: &Self) -> bool {
+        self.targets.len() == other.targets.len()
+            && self.candidates.len() == other.candidates.len()
+            && (self.targets.iter().zip(&other.targets))
+                .all(|(a, b)| a.name == b.name && a.candidates == b.candidates)
+            && (self.candidates.iter().zip(&other.candidates)).all(|(a, b)| a.endpoint == b.endpoint)
+    }
+}
+
+/// What changes with every request.
+pub(crate) struct Route {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) removed: bool,
+    pub(crate) shares: Shares,
+    pub(crate) budget: Budget,
+    /// Requests between arrival and end that asked for this route.
+    pub(crate) requests: u32,
+    /// When a decision is next explained in full without being asked.
+    pub(crate) sample_at: Time,
+}
+
+impl Route {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            shares: Shares::new(plan.targets.len()),
+            budget: Budget::new(plan.retry.budget.clone()),
+            plan: Arc::new(plan),
+            removed: false,
+            requests: 0,
+            sample_at: Time::ZERO,
+        }
+    }
+
+    /// Takes over a new plan; what is kept per place survives if the places do.
+    pub(crate) fn reconfigure(&mut self, plan: Plan) {
+        if !self.plan.same_layout(&plan) {
+            self.shares = Shares::new(plan.targets.len());
+        }
+        self.budget.reconfigure(&plan.retry.budget);
+        self.plan = Arc::new(plan);
+        self.removed = false;
+    }
+
+    /// The shares, if `plan` is of their layout.
+    pub(crate) fn shares_of(&self, plan: &Arc<Plan>) -> Option<&Shares> {
+        (Arc::ptr_eq(&self.plan, plan) || self.plan.same_layout(plan)).then_some(&self.shares)
+    }
+}

@@ -1,0 +1,204 @@
+//! A request comes to a route: choose, reserve, send; or say why not.
+
+use super::Scheduler;
+use crate::action::{Action, Dispatch, Verdict};
+use crate::event::Arrival;
+use crate::explain::{Decision, Explanation};
+use crate::policies::RequestFacts;
+use crate::requests::{Attempt, Request, Stage};
+use crate::select::{self, Choice, Kind, Query, Refusal, Take, UNKNOWN_RETURN, record};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between decisions of one route that are explained in full unasked.
+const SAMPLE: Duration = Duration::from_secs(1);
+
+/// A candidate that was chosen, and why.
+pub(super) struct Decided {
+    take: Take,
+    decision: Decision,
+    explanation: Option<Box<Explanation>>,
+}
+
+impl Scheduler {
+    pub(super) fn arrive(&mut self, arrival: Arrival, actions: &mut Vec<Action>) {
+        let id = arrival.request;
+        let known = self.requests.get(&id);
+        if known.is_some_and(|request| matches!(request.stage, Stage::Running(_))) {
+            return;
+        }
+        let plan = (self.routes.get(arrival.route.0 as usize))
+            .filter(|route| !route.removed)
+            .map(|route| Arc::clone(&route.plan));
+        match (self.requests.remove(&id), plan) {
+            (Some(mut request), Some(plan)) => {
+                request.trail.push(std::mem::replace(&mut request.plan, plan));
+                request.arrival = arrival;
+                request.all_refused = true;
+                request.failed_open = false;
+                self.enter(request, Kind::Fallback, actions);
+            }
+            (Some(request), None) => self.refused(request, Verdict::NoRoute, actions),
+            (None, Some(plan)) => {
+                if let Some(route) = self.routes.get_mut(plan.id.0 as usize) {
+                    route.requests += 1;
+                }
+                let request = Request {
+                    arrival,
+                    plan,
+                    trail: SmallVec::new(),
+                    attempts: 0,
+                    tried: SmallVec::new(),
+                    stage: Stage::FallingBack,
+                    failed_open: false,
+                    all_refused: true,
+                    refusal: None,
+                };
+                self.enter(request, Kind::First, actions);
+            }
+            (None, None) => actions.push(Action::Finish {
+                request: id,
+                verdict: Verdict::NoRoute,
+            }),
+        }
+    }
+
+    /// The first choice on a route.
+    fn enter(&mut self, mut request: Request, kind: Kind, actions: &mut Vec<Action>) {
+        let verdict = match self.decide(&request, kind) {
+            Ok(decided) => {
+                request.failed_open = decided.take.live.is_none();
+                self.dispatch(request, decided, actions);
+                return;
+            }
+            Err(Refusal::Busy(retry_after)) => Verdict::Busy { retry_after },
+            Err(Refusal::Full(_)) => Verdict::Busy {
+                retry_after: UNKNOWN_RETURN,
+            },
+            Err(Refusal::Unavailable(retry_after)) => Verdict::Unavailable { retry_after },
+            Err(Refusal::Exhausted) => Verdict::Unavailable {
+                retry_after: UNKNOWN_RETURN,
+            },
+            Err(Refusal::Unserved) => Verdict::Unserved,
+        };
+        self.refused(request, verdict, actions);
+    }
+
+    /// Chooses and takes the turns of the choice; reserves nothing yet.
+    pub(super) fn decide(&mut self, request: &Request, kind: Kind) -> Result<Decided, Refusal> {
+        let Self {
+            now,
+            rng,
+            routes,
+            endpoints,
+            scratch,
+            ..
+        } = self;
+        let place = request.plan.id.0 as usize;
+        let Some(route) = routes.get_mut(place) else {
+            return Err(Refusal::Exhausted);
+        };
+        let query = Query {
+            now: *now,
+            plan: &request.plan,
+            shares: route.shares_of(&request.plan),
+            endpoints,
+            facts: RequestFacts {
+                session: request.arrival.session,
+            },
+            protocols: request.arrival.protocols,
+            tried: &request.tried,
+            kind,
+        };
+        let kept = query.shares.is_some();
+        let choice = select::choose(&query, scratch, rng);
+        let (turns, decided) = match choice {
+            Choice::Take(take) => {
+                let sample = *now >= route.sample_at;
+                let explanation = (sample || request.arrival.explain)
+                    .then(|| Box::new(record::explanation(&query, scratch, Some(&take))));
+                let decision = match &explanation {
+                    Some(explanation) => explanation.decision.clone(),
+                    None => record::decision(&query, scratch, Some(&take)),
+                };
+                if sample {
+                    route.sample_at = now.after(SAMPLE);
+                }
+                (
+                    Some(take.turns),
+                    Ok(Decided {
+                        take,
+                        decision,
+                        explanation,
+                    }),
+                )
+            }
+            Choice::Refuse(Refusal::Full(turns)) => (Some(turns), Err(Refusal::Full(turns))),
+            Choice::Refuse(refusal) => (None, Err(refusal)),
+        };
+        if let Some(turns) = turns.filter(|_| kept) {
+            select::advance(&mut route.shares, scratch, turns);
+        }
+        decided
+    }
+
+    /// Reserves the slot and sends the request.
+    pub(super) fn dispatch(&mut self, mut request: Request, decided: Decided, actions: &mut Vec<Action>) {
+        let now = self.now;
+        let take = decided.take;
+        let (target, id) = {
+            let candidate = &request.plan.candidates[take.candidate];
+            (candidate.target, candidate.endpoint)
+        };
+        let failed_open = take.live.is_none();
+        let Some(endpoint) = self.endpoint_mut(id) else {
+            return;
+        };
+        let hold = endpoint.begin(now, take.key, failed_open);
+        self.touched.push(id.slot);
+        request.attempts += 1;
+        if request.attempts == 1
+            && let Some(route) = self.routes.get_mut(request.plan.id.0 as usize)
+        {
+            route.budget.first(now);
+        }
+        request.stage = Stage::Running(Attempt { endpoint: id, hold });
+        actions.push(Action::Dispatch(Box::new(Dispatch {
+            request: request.arrival.request,
+            attempt: request.attempts,
+            target,
+            endpoint: id,
+            key: take.key,
+            decision: decided.decision,
+            explanation: decided.explanation,
+        })));
+        self.requests.insert(request.arrival.request, request);
+    }
+
+    /// The route cannot serve the request: another one does, or nobody. What was refused before any attempt loads
+    /// no engine twice, so it costs nothing of the budget.
+    fn refused(&mut self, mut request: Request, verdict: Verdict, actions: &mut Vec<Action>) {
+        let came_from_another = !request.trail.is_empty() || matches!(verdict, Verdict::NoRoute);
+        let goes_on = match verdict {
+            Verdict::Unavailable { .. } => true,
+            Verdict::Unserved | Verdict::NoRoute => came_from_another,
+            Verdict::Busy { .. } | Verdict::Relay { .. } => false,
+        };
+        let last = match verdict {
+            Verdict::Unserved | Verdict::NoRoute if came_from_another => {
+                request.refusal.unwrap_or(Verdict::Relay { retry_after: None })
+            }
+            other => other,
+        };
+        request.refusal = Some(last);
+        let stays = if goes_on {
+            self.fall_back(request, actions)
+        } else {
+            Some(request)
+        };
+        if let Some(request) = stays {
+            self.finish(request, last, actions);
+        }
+    }
+}

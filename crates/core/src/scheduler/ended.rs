@@ -1,0 +1,192 @@
+//! An attempt is over: learn from it, then retry, fall back or finish.
+
+use super::Scheduler;
+use crate::action::{Action, Verdict};
+use crate::event::{Ended, Outcome};
+use crate::health::verdict::is_connect_failure;
+use crate::ids::{RequestId, RouteId};
+use crate::policies::RequestFacts;
+use crate::requests::{Attempt, Request, Stage, Tried};
+use crate::select::{self, Kind, Query};
+use crate::spec::RetrySpec;
+use std::time::Duration;
+
+impl Scheduler {
+    pub(super) fn ended(&mut self, ended: &Ended, actions: &mut Vec<Action>) {
+        let Some((mut request, attempt)) = self.take_running(ended.request, Some(ended.attempt)) else {
+            return;
+        };
+        let outcome = ended.outcome;
+        self.release(&attempt, outcome);
+        request.tried.push(Tried::after(&attempt, outcome));
+        request.all_refused &= is_connect_failure(outcome);
+        // The attempt was an answer of a kind, so an earlier refusal no longer is what the client gets.
+        request.refusal = None;
+        if !ended.committed && request.may_go_on() && self.budget_allows(&request) {
+            let open = request.failed_open;
+            if wants_retry(&request.plan.retry, outcome)
+                && let Ok(decided) = self.decide(&request, Kind::Retry { open })
+            {
+                self.spend(&request);
+                self.dispatch(request, decided, actions);
+                return;
+            }
+            if is_connect_failure(outcome) {
+                request = match self.fall_back(request, actions) {
+                    None => return,
+                    Some(request) => request,
+                };
+            }
+        }
+        let retry_after = self.relay_retry_after(&request, outcome);
+        self.finish(request, Verdict::Relay { retry_after }, actions);
+    }
+
+    pub(super) fn withdraw(&mut self, id: RequestId) {
+        let Some(request) = self.requests.remove(&id) else {
+            return;
+        };
+        if let Stage::Running(attempt) = request.stage {
+            self.release(&attempt, Outcome::Abandoned);
+        }
+        self.forget(&request);
+    }
+
+    /// Leaves a slow attempt for another candidate, if there is one; else waits on.
+    pub(super) fn move_on(&mut self, id: RequestId, number: u32, actions: &mut Vec<Action>) {
+        let Some((mut request, attempt)) = self.take_running(id, Some(number)) else {
+            return;
+        };
+        let may = request.plan.retry.on_timeout && request.may_go_on() && self.budget_allows(&request);
+        request.tried.push(Tried::after(&attempt, Outcome::TimedOut));
+        if may && let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {
+            self.release(&attempt, Outcome::TimedOut);
+            request.all_refused = false;
+            request.refusal = None;
+            self.spend(&request);
+            actions.push(Action::Abort {
+                request: id,
+                attempt: number,
+            });
+            self.dispatch(request, decided, actions);
+        } else {
+            request.tried.pop();
+            self.requests.insert(id, request);
+        }
+    }
+
+    /// Takes a request out of the table whose attempt `number` is under way.
+    fn take_running(&mut self, id: RequestId, number: Option<u32>) -> Option<(Request, Attempt)> {
+        let request = self.requests.get(&id)?;
+        let Stage::Running(attempt) = request.stage else {
+            return None;
+        };
+        if number.is_some_and(|number| number != request.attempts) {
+            return None;
+        }
+        self.requests.remove(&id).map(|request| (request, attempt))
+    }
+
+    /// Gives an attempt's slot back; a removed endpoint's place is free once it is idle.
+    fn release(&mut self, attempt: &Attempt, outcome: Outcome) {
+        let now = self.now;
+        let slot = attempt.endpoint.slot;
+        let Some(endpoint) = self.endpoint_mut(attempt.endpoint) else {
+            return;
+        };
+        endpoint.ended(now, outcome, attempt.hold);
+        if endpoint.removed && endpoint.inflight == 0 {
+            self.lingering.retain(|other| *other != slot);
+            self.free.push(slot);
+        }
+        self.touched.push(slot);
+    }
+
+    fn budget_allows(&self, request: &Request) -> bool {
+        (self.routes.get(request.plan.id.0 as usize)).is_some_and(|route| route.budget.allows(self.now))
+    }
+
+    fn spend(&mut self, request: &Request) {
+        if let Some(route) = self.routes.get_mut(request.plan.id.0 as usize) {
+            route.budget.spend(self.now);
+        }
+    }
+
+    /// Sends the request on to the next route that it has not been to: of its own route's list first, then of the lists
+    /// of the routes that led here. Gives it back if there is none.
+    pub(super) fn fall_back(&mut self, mut request: Request, actions: &mut Vec<Action>) -> Option<Request> {
+        let is_retry = request.attempts > 0;
+        if !request.may_go_on() || (is_retry && !self.budget_allows(&request)) {
+            return Some(request);
+        }
+        let Some(route) = self.next_fallback(&request) else {
+            return Some(request);
+        };
+        if is_retry {
+            self.spend(&request);
+        }
+        let id = request.arrival.request;
+        request.stage = Stage::FallingBack;
+        self.requests.insert(id, request);
+        actions.push(Action::Fallback { request: id, route });
+        None
+    }
+
+    fn next_fallback(&self, request: &Request) -> Option<RouteId> {
+        std::iter::once(&request.plan)
+            .chain(request.trail.iter().rev())
+            .flat_map(|plan| &plan.fallback)
+            .filter(|step| step.on_unavailable)
+            .filter_map(|step| self.route_names.get(&step.route).copied())
+            .find(|route| !request.visited(*route))
+    }
+
+    /// When to come back, where the last answer says "later" or nothing could be reached.
+    fn relay_retry_after(&self, request: &Request, outcome: Outcome) -> Option<Duration> {
+        let says_later = matches!(
+            outcome,
+            Outcome::Status {
+                code: 429 | 503 | 529,
+                ..
+            }
+        );
+        if !says_later && !request.all_refused {
+            return None;
+        }
+        select::soonest_return(&Query {
+            now: self.now,
+            plan: &request.plan,
+            shares: None,
+            endpoints: &self.endpoints,
+            facts: RequestFacts::default(),
+            protocols: request.arrival.protocols,
+            tried: &[],
+            kind: Kind::First,
+        })
+    }
+
+    pub(super) fn finish(&mut self, request: Request, verdict: Verdict, actions: &mut Vec<Action>) {
+        self.forget(&request);
+        actions.push(Action::Finish {
+            request: request.arrival.request,
+            verdict,
+        });
+    }
+
+    fn forget(&mut self, request: &Request) {
+        if let Some(route) = self.routes.get_mut(request.origin().id.0 as usize) {
+            route.requests = route.requests.saturating_sub(1);
+        }
+    }
+}
+
+/// Whether an outcome is one that `retry.on` names.
+fn wants_retry(retry: &RetrySpec, outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Refused | Outcome::ConnectTimeout | Outcome::ConnectFailed => retry.on_connect,
+        Outcome::Reset => retry.on_reset,
+        Outcome::TimedOut => retry.on_timeout,
+        Outcome::Status { code, .. } => retry.on_status.contains(&code),
+        Outcome::Complete | Outcome::Broken | Outcome::Abandoned => false,
+    }
+}

@@ -1,0 +1,123 @@
+//! `policy`: the weighted sum of normalised scores; the largest wins, equals are drawn from.
+
+use super::{Query, Scored, Scratch, Take, Turns, filter, inside};
+use crate::explain::{Abstained, Dropped};
+use crate::policies::{Candidate, Home};
+use crate::rng::Rng;
+use crate::view::StateKind;
+use smallvec::SmallVec;
+
+/// Totals this near to the largest, as a share of the policies' weights, are equal.
+const TIE: f64 = 1e-12;
+
+/// The winner, or none if every policy abstained.
+pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) -> Option<Take> {
+    inside::set_penalties(query, scratch, 0..scratch.live.len());
+    let home = score(query, scratch);
+    if scratch.scored.is_empty() {
+        return None;
+    }
+    let weights: f64 = (scratch.scored.iter())
+        .map(|scored| query.plan.scorers[scored.policy].weight)
+        .sum();
+    let (winner, tie) = pick(&scratch.totals, TIE * weights, rng);
+    let candidate = scratch.live[winner];
+    Some(Take {
+        candidate,
+        key: filter::key(query, &query.plan.candidates[candidate])?,
+        live: Some(winner),
+        runner_up: runner_up(&scratch.totals, winner),
+        tie,
+        session_moved: home.is_some_and(|home| is_away(query, scratch, (winner, home))),
+        turns: Turns::default(),
+    })
+}
+
+/// Fills `raw`, `scored`, `abstained` and `totals`; returns where the session belongs, with the policy that says so.
+fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
+    let count = scratch.live.len();
+    let mut candidates: SmallVec<[Candidate<'_>; 16]> = SmallVec::with_capacity(count);
+    for (place, penalty) in scratch.live.iter().zip(&scratch.penalties) {
+        let candidate = &query.plan.candidates[*place];
+        candidates.push(Candidate {
+            key: &candidate.key,
+            inflight: query
+                .live_endpoint(*place)
+                .map_or(0, |endpoint| endpoint.inflight),
+            penalty: *penalty,
+        });
+    }
+    scratch.totals.resize(count, 0.0);
+    let mut belongs = None;
+    for (policy, weighted) in query.plan.scorers.iter().enumerate() {
+        let start = scratch.raw.len();
+        scratch.raw.resize(start + count, 0.0);
+        let raw = &mut scratch.raw[start..];
+        let home = match weighted.scorer.score(&query.facts, &candidates, raw) {
+            Ok(home) => home,
+            Err(why) => {
+                scratch.raw.truncate(start);
+                scratch.abstained.push((weighted.name, why));
+                continue;
+            }
+        };
+        for score in raw.iter_mut() {
+            if !score.is_finite() || *score < 0.0 {
+                *score = 0.0;
+                scratch.bad_scores += 1;
+            }
+        }
+        let sum: f64 = raw.iter().sum();
+        if sum <= 0.0 {
+            scratch.raw.truncate(start);
+            scratch.abstained.push((weighted.name, Abstained::ZeroSum));
+            continue;
+        }
+        for (total, score) in scratch.totals.iter_mut().zip(&scratch.raw[start..]) {
+            *total += weighted.weight * (score / sum);
+        }
+        scratch.scored.push(Scored { policy, sum });
+        belongs = belongs.or(home.map(|home| (policy, home)));
+    }
+    belongs
+}
+
+/// The largest total, drawn from those within `slack` of it, and whether there were several.
+fn pick(totals: &[f64], slack: f64, rng: &mut Rng) -> (usize, bool) {
+    let largest = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let equals = || (totals.iter().enumerate()).filter(move |(_, total)| **total >= largest - slack);
+    let count = equals().count();
+    let winner = equals().nth(rng.below(count)).map_or(0, |(place, _)| place);
+    (winner, count > 1)
+}
+
+/// The largest total but the winner's.
+fn runner_up(totals: &[f64], winner: usize) -> Option<usize> {
+    let mut best: Option<(usize, f64)> = None;
+    for (place, total) in totals.iter().enumerate() {
+        if place != winner && best.is_none_or(|(_, most)| *total > most) {
+            best = Some((place, *total));
+        }
+    }
+    best.map(|(place, _)| place)
+}
+
+/// Whether the session is sent elsewhere than where it belongs among all candidates of the serving order that do
+/// not drain.
+fn is_away(query: &Query<'_>, scratch: &Scratch, (winner, (policy, home)): (usize, (usize, Home))) -> bool {
+    if home.place != winner {
+        return true;
+    }
+    let scorer = &query.plan.scorers[policy].scorer;
+    let targets = query.plan.targets.iter();
+    let mut absent = targets
+        .filter(|target| target.order == scratch.order)
+        .flat_map(|target| target.candidates.clone())
+        .filter(|place| {
+            !matches!(
+                scratch.dropped[*place],
+                None | Some(Dropped::Protocol | Dropped::State(StateKind::Draining))
+            )
+        });
+    absent.any(|place| scorer.belongs(&query.facts, &query.plan.candidates[place].key) > home.strength)
+}

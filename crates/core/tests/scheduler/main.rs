@@ -1,0 +1,20 @@
+//! The scheduler as its drivers see it: events in, actions out.
+
+#[cfg(test)]
+mod balance;
+#[cfg(test)]
+mod failover;
+#[cfg(test)]
+mod health;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod records;
+#[cfg(test)]
+mod reload;
+#[cfg(test)]
+mod shares;
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod world;

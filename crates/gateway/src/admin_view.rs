@@ -1,0 +1,294 @@
+//! The shapes in which the admin API, headers and the command line show what is going on.
+
+use crate::clock::{Clock, rfc3339};
+use crate::gateway::Gateway;
+use crate::snapshot::{RouteEntry, Snapshot};
+use crate::telemetry::decisions::Taken;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weighbridge_core::EndpointId;
+use weighbridge_core::explain::{Decision, Dropped, Explanation, Part};
+use weighbridge_core::view::{EndpointView, FleetView, StateKind};
+
+/// What one policy gave.
+#[derive(Debug, Serialize)]
+pub struct PartShown {
+    /// The policy.
+    pub policy: String,
+    /// Its score before normalisation.
+    pub raw: f64,
+    /// Its share of the sum over the live candidates.
+    pub share: f64,
+    /// weight · share.
+    pub weighted: f64,
+}
+
+/// One decision.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the interface document")]
+pub struct DecisionShown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    pub route: String,
+    pub route_by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    pub target: Option<String>,
+    pub endpoint: Option<String>,
+    pub order: u16,
+    pub candidates: u32,
+    pub live: u32,
+    pub dropped: BTreeMap<String, u32>,
+    pub abstained: BTreeMap<String, &'static str>,
+    pub picker: &'static str,
+    pub tie: bool,
+    pub failed_open: bool,
+    pub session_moved: bool,
+    pub total: f64,
+    pub parts: Vec<PartShown>,
+    pub runner_up: Option<RunnerUpShown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Vec<CandidateShown>>,
+}
+
+/// The best of those that did not win.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the interface document")]
+pub struct RunnerUpShown {
+    pub target: String,
+    pub endpoint: String,
+    pub total: f64,
+    pub parts: Vec<PartShown>,
+}
+
+/// One candidate of an explanation.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the interface document")]
+pub struct CandidateShown {
+    pub target: String,
+    pub endpoint: String,
+    pub chosen: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<String>,
+    pub inflight: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub penalty: f64,
+    pub total: f64,
+    pub parts: Vec<PartShown>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
+/// An explanation with names.
+#[derive(Debug, Serialize)]
+pub struct ExplanationShown {
+    /// The decision in short.
+    #[serde(flatten)]
+    pub decision: DecisionShown,
+}
+
+/// Names what ids stand for.
+struct Names<'a> {
+    snapshot: &'a Snapshot,
+    route: &'a RouteEntry,
+}
+
+impl Names<'_> {
+    fn target(&self, index: u16) -> String {
+        self.route
+            .targets
+            .get(usize::from(index))
+            .map_or_else(String::new, |target| target.name.to_string())
+    }
+
+    fn endpoint(&self, id: EndpointId) -> String {
+        self.snapshot
+            .upstream(id)
+            .map_or_else(|| "(removed)".to_owned(), |upstream| upstream.name.to_string())
+    }
+}
+
+fn parts<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<PartShown> {
+    parts
+        .into_iter()
+        .map(|part| PartShown {
+            policy: part.policy.to_string(),
+            raw: part.raw,
+            share: part.share,
+            weighted: part.weighted,
+        })
+        .collect()
+}
+
+fn dropped_word(dropped: Dropped) -> String {
+    match dropped {
+        Dropped::State(kind) => format!("state: {}", kind.as_str()),
+        Dropped::Capacity => "capacity".to_owned(),
+        Dropped::Protocol => "protocol".to_owned(),
+        Dropped::Tried => "tried".to_owned(),
+        Dropped::LaterOrder => "later order".to_owned(),
+    }
+}
+
+fn decision(names: &Names<'_>, decision: &Decision) -> DecisionShown {
+    DecisionShown {
+        request_id: None,
+        time: None,
+        route: names.route.name.to_string(),
+        route_by: decision.route_by.as_str(),
+        attempt: None,
+        target: None,
+        endpoint: None,
+        order: decision.order,
+        candidates: decision.candidates,
+        live: decision.live,
+        dropped: decision
+            .dropped
+            .iter()
+            .map(|(why, count)| (dropped_word(*why), *count))
+            .collect(),
+        abstained: decision
+            .abstained
+            .iter()
+            .map(|(policy, why)| (policy.to_string(), why.as_str()))
+            .collect(),
+        picker: "max",
+        tie: decision.tie,
+        failed_open: decision.failed_open,
+        session_moved: decision.session_moved,
+        total: decision.total,
+        parts: parts(&decision.parts),
+        runner_up: decision.runner_up.as_ref().map(|second| RunnerUpShown {
+            target: names.target(second.target),
+            endpoint: names.endpoint(second.endpoint),
+            total: second.total,
+            parts: parts(&second.parts),
+        }),
+        explanation: None,
+    }
+}
+
+fn candidates(names: &Names<'_>, explanation: &Explanation) -> Vec<CandidateShown> {
+    let shown = explanation
+        .candidates
+        .iter()
+        .enumerate()
+        .map(|(index, candidate)| CandidateShown {
+            target: names.target(candidate.target),
+            endpoint: names.endpoint(candidate.endpoint),
+            chosen: explanation.winner == Some(index),
+            dropped: candidate.dropped.map(dropped_word),
+            inflight: candidate.inflight,
+            penalty: candidate.penalty,
+            total: candidate.total,
+            parts: parts(&candidate.parts),
+        });
+    shown.collect()
+}
+
+/// A full explanation.
+#[must_use]
+pub fn explanation(snapshot: &Snapshot, route: &RouteEntry, explanation: &Explanation) -> ExplanationShown {
+    let names = Names { snapshot, route };
+    let mut shown = decision(&names, &explanation.decision);
+    if let Some(winner) = explanation
+        .winner
+        .and_then(|index| explanation.candidates.get(index))
+    {
+        shown.target = Some(names.target(winner.target));
+        shown.endpoint = Some(names.endpoint(winner.endpoint));
+    }
+    shown.explanation = Some(candidates(&names, explanation));
+    ExplanationShown { decision: shown }
+}
+
+/// A decision that was taken.
+#[must_use]
+pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> DecisionShown {
+    let names = Names { snapshot, route };
+    let mut shown = decision(&names, &taken.decision);
+    shown.request_id = Some(taken.request_id.to_string());
+    shown.time = Some(rfc3339(taken.time));
+    shown.attempt = Some(taken.attempt);
+    shown.target = Some(taken.target.to_string());
+    shown.endpoint = Some(taken.endpoint.to_string());
+    shown.explanation = taken
+        .explanation
+        .as_ref()
+        .map(|explanation| candidates(&names, explanation));
+    shown
+}
+
+/// One endpoint.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the interface document")]
+pub struct EndpointShown {
+    pub pool: String,
+    pub name: String,
+    pub url: String,
+    pub labels: BTreeMap<String, String>,
+    pub state: StateKind,
+    pub reason: String,
+    pub until: Option<String>,
+    pub seconds_left: Option<f64>,
+    pub removed: bool,
+    pub inflight: u32,
+    pub weight: f64,
+    pub weight_overridden: bool,
+    pub weight_until: Option<String>,
+    pub penalty: f64,
+    pub dispatched: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub probe_failures: u32,
+    pub keys_cooling: usize,
+}
+
+/// All endpoints, in the order of the config.
+#[must_use]
+pub fn endpoints(gateway: &Gateway, snapshot: &Snapshot, view: &FleetView) -> Vec<EndpointShown> {
+    view.endpoints
+        .iter()
+        .map(|endpoint| endpoint_shown(&gateway.clock, snapshot, (view, endpoint)))
+        .collect()
+}
+
+fn endpoint_shown(
+    clock: &Clock,
+    snapshot: &Snapshot,
+    (view, of): (&FleetView, &EndpointView),
+) -> EndpointShown {
+    let upstream = snapshot.upstream(of.id);
+    let until = of.state.until;
+    EndpointShown {
+        pool: of.pool.to_string(),
+        name: of.name.to_string(),
+        url: upstream.map_or_else(String::new, |upstream| upstream.shown_url()),
+        labels: upstream
+            .map(|upstream| upstream.labels.iter().cloned().collect())
+            .unwrap_or_default(),
+        state: of.state.kind,
+        reason: of.state.reason.clone(),
+        until: until.map(|until| rfc3339(clock.wall(until))),
+        seconds_left: until.map(|until| until.since(view.now).as_secs_f64()),
+        removed: of.removed,
+        inflight: of.inflight,
+        weight: of.weight.as_f64(),
+        weight_overridden: of.weight_override.is_some(),
+        weight_until: of
+            .weight_override
+            .flatten()
+            .map(|until| rfc3339(clock.wall(until))),
+        penalty: of.penalty,
+        dispatched: of.dispatched,
+        succeeded: of.succeeded,
+        failed: of.failed,
+        probe_failures: of.probe_failures,
+        keys_cooling: of.keys_cooling.len(),
+    }
+}

@@ -1,0 +1,5 @@
+//! The side that faces clients: sockets, connections, and whether a client is still there.
+
+pub(crate) mod connection;
+pub(crate) mod presence;
+pub(crate) mod socket;

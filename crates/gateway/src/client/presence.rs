@@ -1,0 +1,157 @@
+//! Whether the client of a running request is still there.
+//!
+//! A client that closes its connection and one that only closes its sending half look the same at first: both send a
+//! FIN. A closed peer answers any further byte with a reset, a half-closed one does not, so after a moment of grace
+//! (most answers are written by then) something harmless is written and the reset waited for: `100 Continue` before
+//! the answer's head, which HTTP/1.1 clients must skip, or a comment between the events of a stream, which the
+//! [relay](crate::exchange::relay) writes when [`Presence::wants_comment`] says so.
+
+use super::socket::{Incoming, Socket};
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+/// From the FIN to the first probe.
+const GRACE: Duration = Duration::from_millis(250);
+/// From a probe to the look for a reset; a few looks, further and further apart, so that far clients are seen too.
+const LOOKS: [Duration; 4] = [
+    Duration::from_millis(20),
+    Duration::from_millis(80),
+    Duration::from_millis(200),
+    Duration::from_millis(700),
+];
+/// From the last look to the next probe.
+const AGAIN: Duration = Duration::from_secs(2);
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What the codec's side knows, shared with the request.
+#[derive(Default)]
+pub(crate) struct Exchange {
+    /// A request has arrived whole and is being answered.
+    pub(crate) active: Cell<bool>,
+    /// The head of its answer is on its way.
+    pub(crate) committed: Cell<bool>,
+    /// The client speaks HTTP/1.1, so it must skip a 100.
+    pub(crate) interim_allowed: Cell<bool>,
+    /// A comment is wanted between two events of the stream.
+    wants_comment: Cell<bool>,
+    /// Counts the connection's requests.
+    serial: Cell<u64>,
+}
+
+impl Exchange {
+    /// The head of a new request has arrived.
+    pub(crate) fn begin(&self, interim_allowed: bool) {
+        self.active.set(false);
+        self.committed.set(false);
+        self.wants_comment.set(false);
+        self.interim_allowed.set(interim_allowed);
+        self.serial.set(self.serial.get() + 1);
+    }
+
+    /// All of the request has arrived: from now on the client only waits.
+    pub(crate) fn received(&self) {
+        self.active.set(true);
+    }
+
+    /// Takes the wish for a comment.
+    pub(crate) fn take_wants_comment(&self) -> bool {
+        self.wants_comment.take()
+    }
+}
+
+enum Watch {
+    /// Nothing received since the request.
+    Listening,
+    /// More requests wait on the connection; nothing can be told until they are read.
+    Blind,
+    /// A FIN came.
+    HalfClosed { look: usize },
+}
+
+/// Watches one connection.
+pub(crate) struct Presence {
+    socket: Socket,
+    watch: Watch,
+    /// Request that `watch` is about.
+    serial: u64,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Presence {
+    pub(crate) fn new(socket: Socket) -> Self {
+        Self {
+            socket,
+            watch: Watch::Listening,
+            serial: 0,
+            timer: None,
+        }
+    }
+
+    /// Ready when the client is gone. To be polled after the codec, in the same task, while a request is active.
+    pub(crate) fn poll_gone(&mut self, exchange: &Exchange, cx: &mut Context<'_>) -> Poll<()> {
+        if !exchange.active.get() {
+            return Poll::Pending;
+        }
+        // What was received after the last request may have been this one; a FIN stays one.
+        if self.serial != exchange.serial.get() {
+            self.serial = exchange.serial.get();
+            if matches!(self.watch, Watch::Blind) {
+                self.watch = Watch::Listening;
+            }
+        }
+        if matches!(self.watch, Watch::Listening) {
+            match self.socket.poll_incoming(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Incoming::Broken) => return Poll::Ready(()),
+                Poll::Ready(Incoming::Bytes) => self.watch = Watch::Blind,
+                Poll::Ready(Incoming::End) => {
+                    self.watch = Watch::HalfClosed { look: LOOKS.len() };
+                    self.wake_in(GRACE);
+                }
+            }
+        }
+        let Watch::HalfClosed { look } = &mut self.watch else {
+            return Poll::Pending;
+        };
+        let mut look = *look;
+        while self
+            .timer
+            .as_mut()
+            .is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
+        {
+            if self.socket.is_broken() {
+                return Poll::Ready(());
+            }
+            if look >= LOOKS.len() {
+                self.probe(exchange, cx);
+                look = 0;
+            } else {
+                look += 1;
+            }
+            self.wake_in(LOOKS.get(look).copied().unwrap_or(AGAIN));
+        }
+        self.watch = Watch::HalfClosed { look };
+        Poll::Pending
+    }
+
+    fn wake_in(&mut self, delay: Duration) {
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(delay)));
+        timer.as_mut().reset(Instant::now() + delay);
+    }
+
+    fn probe(&self, exchange: &Exchange, cx: &Context<'_>) {
+        if exchange.committed.get() {
+            exchange.wants_comment.set(true);
+            cx.waker().wake_by_ref();
+        } else if exchange.interim_allowed.get() {
+            self.socket.write_now(CONTINUE);
+        }
+    }
+}

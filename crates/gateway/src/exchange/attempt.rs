@@ -1,0 +1,202 @@
+//! One attempt at one endpoint: connect or reuse, send, wait for what decides whether it is the answer.
+
+use super::plan::Plan;
+use super::run::Run;
+use crate::driver::Turn;
+use crate::lifecycle::Phase;
+use crate::snapshot::Upstream;
+use crate::upstream::connect::ConnectError;
+use crate::upstream::link::Link;
+use bytes::Bytes;
+use http::HeaderMap;
+use hyper::body::Incoming;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use weighbridge_core::action::Dispatch;
+use weighbridge_core::event::Outcome as Ending;
+use weighbridge_wire::{InBandError, StreamObserver, Timeout};
+
+/// How an attempt went.
+pub(crate) enum Attempted {
+    /// This is the answer.
+    Answered(Box<Answer>),
+    /// It failed before anything reached the client.
+    Failed(Failure),
+    /// It was slow, and the scheduler chose another endpoint.
+    MovedOn(Box<Dispatch>),
+    /// The gateway's own end came first.
+    Cut,
+}
+
+/// A 2xx that has begun.
+pub(crate) struct Answer {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) status: http::StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) rest: Rest,
+}
+
+/// What follows the head.
+pub(crate) enum Rest {
+    /// All of it, read to its end.
+    Whole(Bytes),
+    /// A stream of events whose first bytes are here.
+    Events {
+        first: Bytes,
+        link: Link,
+        body: Incoming,
+        observer: Box<StreamObserver>,
+        deadlines: Deadlines,
+    },
+    /// A large answer whose first bytes are here.
+    Pieces {
+        first: Bytes,
+        link: Link,
+        body: Incoming,
+        deadlines: Deadlines,
+    },
+}
+
+/// The clocks of an attempt.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadlines {
+    /// When the attempt began.
+    pub(crate) began: Instant,
+    /// Until the first event of a stream, or the end of an answer in one piece.
+    pub(crate) first: Instant,
+    /// Which clock `first` is.
+    pub(crate) first_name: Timeout,
+}
+
+/// A failure before anything reached the client.
+pub(crate) enum Failure {
+    /// No connection.
+    Connect(ConnectError),
+    /// It closed or reset without an answer.
+    Reset(String),
+    /// A clock ran out.
+    TimedOut(Timeout),
+    /// What came was no answer.
+    Broken(String),
+    /// An answer that says no.
+    Said {
+        upstream: Arc<Upstream>,
+        status: u16,
+        headers: Box<HeaderMap>,
+        body: Bytes,
+        retry_after: Option<Duration>,
+    },
+    /// An error in the place of the answer, under a status that said yes.
+    InBand {
+        upstream: Arc<Upstream>,
+        status: u16,
+        error: InBandError,
+    },
+}
+
+impl Failure {
+    /// What the scheduler is told.
+    pub(crate) fn ending(&self) -> Ending {
+        match self {
+            Self::Connect(ConnectError::Refused) => Ending::Refused,
+            Self::Connect(ConnectError::Timeout) => Ending::ConnectTimeout,
+            Self::Connect(ConnectError::Other(_)) => Ending::ConnectFailed,
+            Self::Reset(_) => Ending::Reset,
+            Self::TimedOut(_) => Ending::TimedOut,
+            Self::Broken(_) => Ending::Broken,
+            Self::Said {
+                status, retry_after, ..
+            } => Ending::Status {
+                code: *status,
+                retry_after: *retry_after,
+            },
+            Self::InBand { status, .. } => Ending::Status {
+                code: *status,
+                retry_after: None,
+            },
+        }
+    }
+
+    /// For the request's log line: no address, no secret, no text of the upstream.
+    pub(crate) fn for_log(&self) -> String {
+        match self {
+            Self::Connect(ConnectError::Refused) => "connection refused".into(),
+            Self::Connect(ConnectError::Timeout) => "no connection in time".into(),
+            Self::Connect(ConnectError::Other(why)) => why.clone(),
+            Self::Reset(why) | Self::Broken(why) => why.clone(),
+            Self::TimedOut(which) => format!("timeout: {which:?}"),
+            Self::Said { status, .. } => format!("upstream said {status}"),
+            Self::InBand { status, .. } => format!("upstream said {status} inside an answer"),
+        }
+    }
+}
+
+/// Makes the attempt that `dispatch` asks for.
+pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
+    let Some(upstream) = run.flight.record.upstream.clone() else {
+        return Attempted::Failed(Failure::Connect(ConnectError::Other(
+            "the endpoint was removed".into(),
+        )));
+    };
+    let worker = run.flight.worker.clone();
+    let plan = match Plan::new(run, &upstream, dispatch.key) {
+        Ok(plan) => plan,
+        Err(failure) => return Attempted::Failed(failure),
+    };
+    let deadlines = plan.deadlines;
+    let mut soft_clock = run
+        .flight
+        .record
+        .route
+        .as_ref()
+        .and_then(|route| route.retry.move_on_after)
+        .filter(|_| run.intake.peek.stream)
+        .map(|after| Box::pin(sleep_until(deadlines.began + after)));
+    run.flight
+        .record
+        .dispatched
+        .get_or_insert_with(|| deadlines.began.into_std());
+    let mut trying = pin!(plan.carry_out());
+    let mut clock = pin!(sleep_until(deadlines.first));
+    loop {
+        let ended = poll_fn(|cx| {
+            if let Poll::Ready(tried) = trying.as_mut().poll(cx) {
+                return Poll::Ready(Ended::Tried(tried.map(Box::new)));
+            }
+            if worker.gateway.lifecycle.phase() == Phase::Cutting {
+                return Poll::Ready(Ended::Cut);
+            }
+            if clock.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ended::Clock);
+            }
+            match &mut soft_clock {
+                Some(soft) => soft.as_mut().poll(cx).map(|()| Ended::SoftClock),
+                None => Poll::Pending,
+            }
+        });
+        match ended.await {
+            Ended::Tried(Ok(answer)) => return Attempted::Answered(answer),
+            Ended::Tried(Err(failure)) => return Attempted::Failed(failure),
+            Ended::Cut => return Attempted::Cut,
+            Ended::Clock => return Attempted::Failed(Failure::TimedOut(deadlines.first_name)),
+            Ended::SoftClock => {
+                soft_clock = None;
+                if let Turn::Dispatch(next) = run.flight.move_on() {
+                    return Attempted::MovedOn(next);
+                }
+            }
+        }
+    }
+}
+
+/// What ends the wait for an attempt.
+enum Ended {
+    Tried(Result<Box<Answer>, Failure>),
+    Clock,
+    SoftClock,
+    Cut,
+}

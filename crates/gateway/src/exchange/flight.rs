@@ -1,0 +1,210 @@
+//! A request in flight: whatever happens to it, the scheduler learns that it ended, its slot is given back, and exactly
+//! one record is written.
+
+use super::headers::request_id;
+use crate::client::connection::Client;
+use crate::driver::Turn;
+use crate::server::Worker;
+use crate::snapshot::{Snapshot, Upstream};
+use crate::telemetry::decisions::Taken;
+use crate::telemetry::outcome::Outcome;
+use crate::telemetry::record::Record;
+use http::HeaderMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+use weighbridge_core::action::Dispatch;
+use weighbridge_core::event::{Arrival, Ended, Outcome as Ending};
+use weighbridge_core::{Event, RequestId};
+
+/// Dropped before its end, it withdraws: the client has left.
+pub(crate) struct Flight {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) client: Rc<Client>,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) record: Record,
+    id: RequestId,
+    /// The attempt that runs.
+    attempt: Option<u32>,
+    /// Whether the scheduler waits to hear of the request.
+    known: bool,
+    finished: bool,
+    /// Whether the client asked for the decision's explanation.
+    explain: bool,
+}
+
+impl Flight {
+    /// Begins with the head of a request.
+    pub(crate) fn begin(worker: &Rc<Worker>, client: &Rc<Client>, headers: &HeaderMap) -> Self {
+        worker.gateway.lifecycle.started();
+        Self {
+            worker: worker.clone(),
+            client: client.clone(),
+            snapshot: worker.gateway.snapshot_full(),
+            record: Record::new(request_id(headers)),
+            id: worker.gateway.next_request(),
+            attempt: None,
+            known: false,
+            finished: false,
+            explain: false,
+        }
+    }
+
+    /// The request's number at the scheduler.
+    pub(crate) fn id(&self) -> RequestId {
+        self.id
+    }
+
+    fn advance(&mut self, event: Event) -> Turn {
+        let began = Instant::now();
+        let turn = self.worker.gateway.advance(self.id, event);
+        self.record.decision_time += began.elapsed();
+        if matches!(turn, Turn::Finish(_)) {
+            self.known = false;
+        }
+        if let Turn::Dispatch(dispatch) = &turn {
+            self.dispatched(dispatch);
+        }
+        turn
+    }
+
+    /// Arrives at a route.
+    pub(crate) fn arrive(&mut self, arrival: Arrival) -> Turn {
+        self.known = true;
+        self.explain = arrival.explain;
+        self.advance(Event::Arrive(arrival))
+    }
+
+    /// The running attempt has ended; what next?
+    pub(crate) fn ended(&mut self, outcome: Ending, committed: bool) -> Turn {
+        let Some(attempt) = self.attempt.take() else {
+            return Turn::Nothing;
+        };
+        self.count_attempt(outcome_word(outcome, committed));
+        self.advance(Event::Ended(Ended {
+            request: self.id,
+            attempt,
+            outcome,
+            committed,
+        }))
+    }
+
+    /// The soft clock of the running attempt ran out.
+    pub(crate) fn move_on(&mut self) -> Turn {
+        let Some(attempt) = self.attempt else {
+            return Turn::Nothing;
+        };
+        let (target, upstream) = (self.record.target, self.record.upstream.clone());
+        let turn = self.advance(Event::MoveOn {
+            request: self.id,
+            attempt,
+        });
+        if let (Turn::Dispatch(_), Some(upstream)) = (&turn, &upstream) {
+            tracing::debug!(?target, endpoint = %upstream.name, "moved on from a slow endpoint");
+            upstream.attempts.ended(Outcome::Timeout);
+        }
+        turn
+    }
+
+    /// The upstream of `dispatch`, by the snapshot that the request started with, or the current one where a reload
+    /// came in between.
+    fn upstream(&self, dispatch: &Dispatch) -> Option<Arc<Upstream>> {
+        self.snapshot.upstream(dispatch.endpoint).cloned().or_else(|| {
+            self.worker
+                .gateway
+                .snapshot()
+                .upstream(dispatch.endpoint)
+                .cloned()
+        })
+    }
+
+    fn dispatched(&mut self, dispatch: &Dispatch) {
+        self.attempt = Some(dispatch.attempt);
+        self.record.attempts = dispatch.attempt;
+        self.record.target = Some(dispatch.target);
+        self.record.upstream = self.upstream(dispatch);
+        if self.explain {
+            self.record.explanation.clone_from(&dispatch.explanation);
+        }
+        let (Some(route), Some(upstream)) = (&self.record.route, &self.record.upstream) else {
+            return;
+        };
+        let metrics = self.worker.gateway.metrics();
+        for (policy, reason) in &dispatch.decision.abstained {
+            metrics.abstained(policy, reason.as_str());
+        }
+        if dispatch.decision.session_moved {
+            metrics.session_moved();
+        }
+        if dispatch.attempt > 1 {
+            metrics.retried(&route.name);
+        }
+        let target = route.targets.get(usize::from(dispatch.target));
+        self.worker.gateway.decisions.push(
+            &route.name,
+            Taken {
+                request_id: self.record.request_id.clone(),
+                time: SystemTime::now(),
+                attempt: dispatch.attempt,
+                target: target.map(|target| target.name.clone()).unwrap_or_default(),
+                endpoint: upstream.name.clone(),
+                endpoint_id: upstream.id,
+                decision: dispatch.decision.clone(),
+                explanation: dispatch.explanation.clone(),
+            },
+        );
+    }
+
+    fn count_attempt(&self, outcome: Outcome) {
+        if let Some(upstream) = &self.record.upstream {
+            upstream.attempts.ended(outcome);
+        }
+    }
+
+    /// Notes that the stream of the running attempt moved.
+    pub(crate) fn progressed(&self, at: Instant) {
+        if let Some(upstream) = &self.record.upstream {
+            let at = self.worker.gateway.clock.at(at).nanos();
+            upstream.last_byte.store(at, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// The request is over; writes its record. `status` is what the client got.
+    pub(crate) fn finish(&mut self, outcome: Outcome, status: u16) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        if std::mem::take(&mut self.known) {
+            self.worker.gateway.tell(Event::Withdraw(self.id));
+        }
+        let gateway = &self.worker.gateway;
+        self.record
+            .finish((&gateway.sink, &self.snapshot.config.log), outcome, status);
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if !self.finished {
+            if self.attempt.is_some() {
+                self.count_attempt(Outcome::ClientClosed);
+            }
+            self.finish(Outcome::ClientClosed, 499);
+        }
+        self.client.exchange.active.set(false);
+        self.worker.gateway.lifecycle.ended();
+    }
+}
+
+/// The word for how an attempt ended.
+pub(crate) fn outcome_word(outcome: Ending, committed: bool) -> Outcome {
+    match outcome {
+        Ending::Complete => Outcome::Ok,
+        Ending::Status { code, .. } => Outcome::of_upstream_status(code),
+        Ending::Refused | Ending::ConnectTimeout | Ending::ConnectFailed => Outcome::ConnectError,
+        Ending::TimedOut => Outcome::Timeout,
+        Ending::Reset | Ending::Broken if committed => Outcome::UpstreamStreamError,
+        Ending::Reset | Ending::Broken => Outcome::UpstreamError,
+        Ending::Abandoned => Outcome::ClientClosed,
+    }
+}

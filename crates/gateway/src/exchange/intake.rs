@@ -1,0 +1,403 @@
+//! Taking a request in: path, key, body, model, route. What is wrong with it is said here.
+
+use super::flight::Flight;
+use super::headers::{API_KEY, X_API_KEY};
+use crate::clock::unix_seconds;
+use crate::lifecycle::Phase;
+use crate::snapshot::RouteEntry;
+use crate::telemetry::outcome::Outcome;
+use bytes::{Bytes, BytesMut};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::request::Parts;
+use http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use weighbridge_config::resolved::{Auth, Network};
+use weighbridge_store::{KeyRecord, Keys, hash_key};
+use weighbridge_wire::{Api, ErrorBody, KeyFault, PathError, Peek, Protocol, model_id_from_path};
+
+/// A request that may be routed.
+pub(crate) struct Intake {
+    pub(crate) api: Api,
+    pub(crate) protocol: Protocol,
+    pub(crate) headers: HeaderMap,
+    /// The client's query, without `?`.
+    pub(crate) query: Option<String>,
+    pub(crate) body: Bytes,
+    pub(crate) peek: Peek,
+    pub(crate) route: Arc<RouteEntry>,
+    /// The model as it goes upstream where the pool names none: the body's, or that of the override header.
+    pub(crate) model: String,
+    pub(crate) client_ip: IpAddr,
+    /// What the client sent as its key.
+    pub(crate) presented_key: Option<String>,
+    /// Whether the client asked for the decision's explanation.
+    pub(crate) explain: bool,
+}
+
+/// A question about models, answered by the gateway itself.
+pub(crate) struct ModelsQuestion {
+    pub(crate) protocol: Protocol,
+    /// One model, or all.
+    pub(crate) id: Option<String>,
+    /// Only the head is wanted.
+    pub(crate) head_only: bool,
+}
+
+/// What a request turned out to be.
+pub(crate) enum Taken {
+    /// Something for a model.
+    Inference(Box<Intake>),
+    /// A question about the models.
+    Models(ModelsQuestion),
+}
+
+/// A request that was refused, with its flight to be finished.
+pub(crate) struct Refused {
+    pub(crate) flight: Flight,
+    pub(crate) protocol: Protocol,
+    pub(crate) error: ErrorBody,
+    pub(crate) outcome: Outcome,
+    /// The value of `allow`, where the method is wrong.
+    pub(crate) allow: Option<&'static str>,
+    /// Whether the connection must end with the answer.
+    pub(crate) close: bool,
+}
+
+/// Reads and checks a request.
+pub(crate) async fn take(
+    mut flight: Flight,
+    request: Request<Incoming>,
+) -> Result<(Flight, Taken), Box<Refused>> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let api = match Api::from_path(&parts.method, path) {
+        Ok(api) => api,
+        Err(error) => return Err(wrong_path(flight, path, error)),
+    };
+    let protocol = api.client_protocol(&parts.headers);
+    flight.record.api = Some(api);
+    if flight.worker.gateway.lifecycle.phase() >= Phase::Draining {
+        let mut refused = refuse(flight, protocol, ErrorBody::draining(), Outcome::Unavailable);
+        refused.close = true;
+        return Err(refused);
+    }
+    let presented_key = presented_key(&parts.headers).map(Cow::into_owned);
+    match authenticate(&flight, presented_key.as_deref()) {
+        Ok(key) => flight.record.key = key,
+        Err(fault) => {
+            return Err(refuse(
+                flight,
+                protocol,
+                ErrorBody::unauthorized(fault),
+                Outcome::ClientError,
+            ));
+        }
+    }
+    if matches!(api, Api::Models | Api::Model) {
+        let id = model_id_from_path(path).map(Cow::into_owned);
+        let head_only = parts.method == http::Method::HEAD;
+        return Ok((
+            flight,
+            Taken::Models(ModelsQuestion {
+                protocol,
+                id,
+                head_only,
+            }),
+        ));
+    }
+    let body = match read_body(&flight, &parts.headers, body).await {
+        Ok(body) => body,
+        Err((error, close)) => {
+            let mut refused = refuse(flight, protocol, error, Outcome::ClientError);
+            refused.close = close;
+            return Err(refused);
+        }
+    };
+    flight.record.received = Instant::now();
+    flight.client.exchange.received();
+    look(flight, (api, protocol), parts, (body, presented_key))
+}
+
+/// Looks into a request that has arrived whole.
+fn look(
+    mut flight: Flight,
+    (api, protocol): (Api, Protocol),
+    parts: Parts,
+    (body, presented_key): (Bytes, Option<String>),
+) -> Result<(Flight, Taken), Box<Refused>> {
+    let peek = match Peek::new(&body, &flight.snapshot.body_paths) {
+        Ok(peek) => peek,
+        Err(error) => {
+            return Err(refuse(
+                flight,
+                protocol,
+                ErrorBody::bad_json(&error),
+                Outcome::ClientError,
+            ));
+        }
+    };
+    let (route, model) = match find_route(&flight, &parts.headers, &peek) {
+        Ok(found) => found,
+        Err(error) => return Err(refuse(flight, protocol, *error, Outcome::ClientError)),
+    };
+    flight.record.route = Some(route.clone());
+    flight.record.stream = peek.stream;
+    flight.record.model = Some(model.clone());
+    let intake = Intake {
+        api,
+        protocol,
+        query: parts.uri.query().map(str::to_owned),
+        body,
+        peek,
+        route,
+        model,
+        client_ip: client_ip(&flight, &parts.headers),
+        presented_key,
+        explain: parts
+            .headers
+            .get("x-weighbridge-explain")
+            .is_some_and(|value| value == "1"),
+        headers: parts.headers,
+    };
+    Ok((flight, Taken::Inference(Box::new(intake))))
+}
+
+fn refuse(flight: Flight, protocol: Protocol, error: ErrorBody, outcome: Outcome) -> Box<Refused> {
+    Box::new(Refused {
+        flight,
+        protocol,
+        error,
+        outcome,
+        allow: None,
+        close: false,
+    })
+}
+
+fn wrong_path(flight: Flight, path: &str, error: PathError) -> Box<Refused> {
+    let protocol = if path.starts_with("/v1/messages") {
+        Protocol::Anthropic
+    } else {
+        Protocol::OpenAi
+    };
+    match error {
+        PathError::NotFound => refuse(
+            flight,
+            protocol,
+            ErrorBody::no_such_path(path),
+            Outcome::ClientError,
+        ),
+        PathError::MethodNotAllowed { allow } => {
+            let mut refused = refuse(
+                flight,
+                protocol,
+                ErrorBody::method_not_allowed(allow),
+                Outcome::ClientError,
+            );
+            refused.allow = Some(allow);
+            refused
+        }
+    }
+}
+
+/// What the client sent as its key, in whichever header its protocol uses.
+pub(crate) fn presented_key(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let bearer = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| {
+            let (scheme, key) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+        });
+    let header = |name| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .map(str::trim)
+    };
+    bearer
+        .or_else(|| header(X_API_KEY))
+        .or_else(|| header(API_KEY))
+        .filter(|key| !key.is_empty())
+        .map(Cow::Borrowed)
+}
+
+fn authenticate(flight: &Flight, presented: Option<&str>) -> Result<Option<Arc<KeyRecord>>, KeyFault> {
+    let required = flight.snapshot.config.auth == Auth::Keys;
+    let found = presented.and_then(|key| flight.worker.gateway.keys.find(&hash_key(key.as_bytes())));
+    match (found, required) {
+        (Some(key), true) if key.expired(unix_seconds()) => Err(KeyFault::Expired),
+        (Some(key), _) => Ok(Some(key)),
+        (None, false) => Ok(None),
+        (None, true) if presented.is_some() => Err(KeyFault::Unknown),
+        (None, true) => Err(KeyFault::Missing),
+    }
+}
+
+/// The whole body, or the error and whether the connection must end because part of the body is unread.
+async fn read_body(
+    flight: &Flight,
+    headers: &HeaderMap,
+    mut body: Incoming,
+) -> Result<Bytes, (ErrorBody, bool)> {
+    let most = flight.snapshot.config.server.max_body;
+    let too_large = || (ErrorBody::too_large(most as u64), true);
+    if let Some(encoding) = headers.get(CONTENT_ENCODING)
+        && encoding != "identity"
+    {
+        let what =
+            "compressed request bodies are not supported: send the JSON as it is, without content-encoding";
+        return Err((ErrorBody::unsupported_media(what), true));
+    }
+    let said: Option<usize> = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    if said.is_some_and(|length| length > most) {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return Err((ErrorBody::new(400, "the request's body broke off"), true));
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > most {
+            return Err(too_large());
+        }
+        if first.is_empty() && rest.is_empty() {
+            first = data;
+            continue;
+        }
+        if rest.is_empty() {
+            rest.reserve(said.unwrap_or_default().min(most).max(first.len() + data.len()));
+            rest.extend_from_slice(&std::mem::take(&mut first));
+        }
+        rest.extend_from_slice(&data);
+    }
+    // A body that came in one piece, as most do, is never copied.
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// The model that the request names: in an override header or in its body.
+pub(crate) fn named_model<'a>(headers: &'a HeaderMap, peek: &'a Peek) -> Option<&'a str> {
+    ["x-model", "x-model-name"]
+        .into_iter()
+        .filter_map(|name| headers.get(name)?.to_str().ok())
+        .map(str::trim)
+        .find(|name| !name.is_empty())
+        .or(peek.model.as_deref())
+}
+
+/// The route that the request names and its key may use, with the model's name.
+fn find_route(
+    flight: &Flight,
+    headers: &HeaderMap,
+    peek: &Peek,
+) -> Result<(Arc<RouteEntry>, String), Box<ErrorBody>> {
+    let model = named_model(headers, peek).ok_or_else(|| Box::new(ErrorBody::no_model()))?;
+    let route = flight.snapshot.route(model).filter(|route| {
+        // A route that a key may not use does not exist for it.
+        flight
+            .record
+            .key
+            .as_ref()
+            .is_none_or(|key| key.allows(&route.name))
+    });
+    match route {
+        Some(route) => Ok((route.clone(), model.to_owned())),
+        None => Err(Box::new(ErrorBody::unknown_model(model))),
+    }
+}
+
+/// The client's address: the connection's, or what trusted proxies say of it.
+fn client_ip(flight: &Flight, headers: &HeaderMap) -> IpAddr {
+    let trusted = &flight.snapshot.config.server.trusted_proxies;
+    let mut address = flight.client.peer.ip();
+    let said: Vec<&str> = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .collect();
+    // From the nearest hop outwards: each trusted proxy vouches for the one before it.
+    for hop in said.iter().rev() {
+        if !trusted.iter().any(|network| contains(network, address)) {
+            break;
+        }
+        match hop.trim().parse() {
+            Ok(before) => address = before,
+            Err(_) => break,
+        }
+    }
+    address
+}
+
+fn contains(network: &Network, address: IpAddr) -> bool {
+    let shift = |bits: u32| bits.saturating_sub(u32::from(network.prefix));
+    match (network.base, address.to_canonical()) {
+        (IpAddr::V4(base), IpAddr::V4(address)) => {
+            (base.to_bits() ^ address.to_bits())
+                .checked_shr(shift(32))
+                .unwrap_or_default()
+                == 0
+        }
+        (IpAddr::V6(base), IpAddr::V6(address)) => {
+            (base.to_bits() ^ address.to_bits())
+                .checked_shr(shift(128))
+                .unwrap_or_default()
+                == 0
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_contain_by_their_prefix() {
+        let network = |base: &str, prefix| Network {
+            base: base.parse().unwrap(),
+            prefix,
+        };
+        let cases = [
+            ("10.0.0.0", 8, "10.255.0.1", true),
+            ("10.0.0.0", 8, "11.0.0.1", false),
+            ("127.0.0.1", 32, "127.0.0.1", true),
+            ("127.0.0.1", 32, "127.0.0.2", false),
+            ("0.0.0.0", 0, "1.2.3.4", true),
+            ("10.0.0.0", 8, "::ffff:10.1.2.3", true),
+            ("fd00::", 8, "fd12::1", true),
+            ("fd00::", 8, "fe80::1", false),
+            ("::", 0, "fe80::1", true),
+        ];
+        for (base, prefix, address, inside) in cases {
+            let found = contains(&network(base, prefix), address.parse().unwrap());
+            assert_eq!(found, inside, "{address} in {base}/{prefix}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_found_in_any_header() {
+        for (name, value) in [
+            ("authorization", "bearer k"),
+            ("x-api-key", " k "),
+            ("api-key", "k"),
+        ] {
+            let headers: HeaderMap = [(
+                http::HeaderName::from_static(name),
+                http::HeaderValue::from_static(value),
+            )]
+            .into_iter()
+            .collect();
+            assert_eq!(presented_key(&headers).as_deref(), Some("k"), "{name}");
+        }
+        assert_eq!(presented_key(&HeaderMap::new()), None);
+    }
+}

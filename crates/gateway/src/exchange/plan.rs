@@ -1,0 +1,342 @@
+//! What one attempt sends, and how it is carried out up to the point where its answer has begun.
+
+use super::attempt::{Answer, Deadlines, Failure, Rest};
+use super::headers::{self, X_REQUEST_ID};
+use super::run::Run;
+use crate::server::Worker;
+use crate::snapshot::Upstream;
+use crate::upstream::connect::connect;
+use crate::upstream::link::{Link, SendFailure};
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use secrecy::ExposeSecret;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use weighbridge_wire::{Api, StreamObserver, Timeout, body_error, retry_after, rewrite_model};
+
+/// Largest answer that is held back whole before its head is sent; beyond it, it is relayed as it comes.
+const HELD_MAX: usize = 256 * 1024;
+/// Most bytes of an error answer, or of a stream's first event, that are read before deciding.
+const LOOK_MAX: usize = 64 * 1024;
+/// Idle time after which a reused connection's silent end may mean that the upstream had closed it.
+const RESEND_IDLE: Duration = Duration::from_millis(100);
+/// Longest time from the write to that end for the upstream not to have begun.
+const RESEND_WITHIN: Duration = Duration::from_millis(50);
+
+/// One attempt, ready to be sent.
+pub(crate) struct Plan {
+    worker: Rc<Worker>,
+    upstream: Arc<Upstream>,
+    api: Api,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+    pub(crate) deadlines: Deadlines,
+}
+
+/// An answer's head with its connection.
+struct Head {
+    link: Link,
+    response: Response<Incoming>,
+}
+
+impl Plan {
+    /// Puts together what `upstream` gets of the request, with upstream key number `key`.
+    pub(crate) fn new(run: &Run, upstream: &Arc<Upstream>, key: u16) -> Result<Self, Failure> {
+        let intake = &run.intake;
+        let pool = &upstream.pool;
+        let mut headers = headers::forwarded(&intake.headers, pool.config.forward_client_key);
+        headers.insert(HOST, upstream.host.clone());
+        if let Some((name, value)) = pool.credentials.get(usize::from(key)) {
+            headers.insert(name, value.clone());
+        }
+        if let Ok(id) = HeaderValue::try_from(&*run.flight.record.request_id) {
+            headers.insert(X_REQUEST_ID, id);
+        }
+        let timeouts = pool.config.timeouts;
+        let began = Instant::now();
+        let (first, first_name) = if intake.peek.stream {
+            headers::ask_for_identity(&mut headers);
+            (timeouts.first_byte, Timeout::FirstByte)
+        } else {
+            (timeouts.total, Timeout::Total)
+        };
+        let model = pool.config.model.as_deref().unwrap_or(&intake.model);
+        let body = if intake.peek.model.as_deref() == Some(model) {
+            intake.body.clone()
+        } else {
+            rewrite_model(&intake.body, &intake.peek, model)
+        };
+        let uri = uri(upstream, intake.api, intake.query.as_deref()).ok_or_else(|| {
+            Failure::Broken("the endpoint's URL and the request's query make no valid URI".into())
+        })?;
+        Ok(Self {
+            worker: run.flight.worker.clone(),
+            upstream: upstream.clone(),
+            api: intake.api,
+            uri,
+            headers,
+            body,
+            deadlines: Deadlines {
+                began,
+                first: began + first,
+                first_name,
+            },
+        })
+    }
+
+    fn request(&self) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+
+    async fn connect(&self) -> Result<Link, Failure> {
+        let deadline = Instant::now() + self.upstream.pool.config.timeouts.connect;
+        connect(&self.upstream, deadline).await.map_err(Failure::Connect)
+    }
+
+    /// Sends the request and reads the answer as far as it takes to know that it is one.
+    pub(crate) async fn carry_out(self) -> Result<Answer, Failure> {
+        let mut link = match self.worker.upstreams.take(&self.upstream).await {
+            Some(link) => link,
+            None => self.connect().await?,
+        };
+        let response = match link.send(self.request()).await {
+            Ok(response) => response,
+            Err(failure) if self.may_resend(&link, &failure) => {
+                link = self.connect().await?;
+                link.send(self.request())
+                    .await
+                    .map_err(|failure| unanswered(&failure))?
+            }
+            Err(failure) => return Err(unanswered(&failure)),
+        };
+        let said = response
+            .headers()
+            .get("keep-alive")
+            .and_then(|value| value.to_str().ok());
+        link.keep_alive = said.and_then(keep_alive_seconds);
+        let head = Head { link, response };
+        match head.response.status().as_u16() {
+            200..=299 if is_event_stream(head.response.headers()) => self.begin_stream(head).await,
+            200..=299 => self.begin_whole(head).await,
+            status @ 300..=399 => Err(Failure::Broken(format!("upstream redirected ({status})"))),
+            _ => Err(self.read_error(head).await),
+        }
+    }
+
+    /// Whether sending once more can do no harm: nothing was written, or the upstream had closed the idle connection.
+    fn may_resend(&self, link: &Link, failure: &SendFailure) -> bool {
+        let had_closed = link.reused
+            && link.idle >= RESEND_IDLE
+            && failure.after <= RESEND_WITHIN
+            && (failure.error.is_incomplete_message() || failure.error.is_closed() || is_io(&failure.error));
+        self.upstream.pool.config.resend && (!failure.written || had_closed)
+    }
+
+    /// Holds the head of a stream back until its first event, or its first comment, is here.
+    async fn begin_stream(self, head: Head) -> Result<Answer, Failure> {
+        let Head { mut link, response } = head;
+        let (parts, mut body) = response.into_parts();
+        let mut observer = Box::new(StreamObserver::new(self.api));
+        let mut first = Bytes::new();
+        loop {
+            match next(&mut link, &mut body).await {
+                Some(Ok(data)) => {
+                    observer.feed(&data);
+                    first = joined(first, data);
+                }
+                Some(Err(_)) | None if first.is_empty() => {
+                    return Err(Failure::Broken("the stream ended before its first event".into()));
+                }
+                // What came is all there is: the relay finds the same end and says so to the client.
+                Some(Err(_)) | None => break,
+            }
+            if observer.events() > 0 || observer.at_boundary() || first.len() > LOOK_MAX {
+                break;
+            }
+        }
+        if let Some(error) = observer.error().filter(|_| observer.error_first()) {
+            let status = error.status.unwrap_or(500);
+            return Err(Failure::InBand {
+                upstream: self.upstream,
+                status,
+                error: error.clone(),
+            });
+        }
+        let rest = Rest::Events {
+            first,
+            link,
+            body,
+            observer,
+            deadlines: self.deadlines,
+        };
+        Ok(Answer {
+            upstream: self.upstream,
+            status: parts.status,
+            headers: parts.headers,
+            rest,
+        })
+    }
+
+    /// Reads an answer in one piece to its end, unless it is large.
+    async fn begin_whole(self, head: Head) -> Result<Answer, Failure> {
+        let Head { mut link, response } = head;
+        let (parts, mut body) = response.into_parts();
+        let mut held = Bytes::new();
+        loop {
+            match next(&mut link, &mut body).await {
+                Some(Ok(data)) => held = joined(held, data),
+                Some(Err(error)) => return Err(Failure::Broken(format!("the answer broke off: {error}"))),
+                None => break,
+            }
+            if held.len() > HELD_MAX {
+                let rest = Rest::Pieces {
+                    first: held,
+                    link,
+                    body,
+                    deadlines: self.deadlines,
+                };
+                return Ok(Answer {
+                    upstream: self.upstream,
+                    status: parts.status,
+                    headers: parts.headers,
+                    rest,
+                });
+            }
+        }
+        self.give_back(link).await;
+        if let Some(error) = body_error(&held) {
+            let status = error.status.unwrap_or(500);
+            return Err(Failure::InBand {
+                upstream: self.upstream,
+                status,
+                error,
+            });
+        }
+        Ok(Answer {
+            upstream: self.upstream,
+            status: parts.status,
+            headers: parts.headers,
+            rest: Rest::Whole(held),
+        })
+    }
+
+    async fn read_error(self, head: Head) -> Failure {
+        let Head { mut link, response } = head;
+        let (parts, mut body) = response.into_parts();
+        let mut said = Bytes::new();
+        let whole = loop {
+            match next(&mut link, &mut body).await {
+                Some(Ok(data)) if said.len() + data.len() <= LOOK_MAX => said = joined(said, data),
+                None => break true,
+                Some(_) => break false,
+            }
+        };
+        if whole {
+            self.give_back(link).await;
+        }
+        let wait = parts.headers.get(RETRY_AFTER);
+        Failure::Said {
+            upstream: self.upstream,
+            status: parts.status.as_u16(),
+            retry_after: wait.and_then(|value| retry_after::parse(value.as_bytes(), SystemTime::now())),
+            headers: Box::new(parts.headers),
+            body: said,
+        }
+    }
+
+    async fn give_back(&self, mut link: Link) {
+        if link.is_open().await {
+            self.worker.upstreams.put(&self.upstream, link);
+        }
+    }
+}
+
+fn uri(upstream: &Upstream, api: Api, query: Option<&str>) -> Option<Uri> {
+    let own = upstream
+        .url
+        .query
+        .as_ref()
+        .map(|query| query.expose_secret().to_owned());
+    let query = match (own, query) {
+        (Some(own), Some(client)) => Some(format!("{own}&{client}")),
+        (own, client) => own.or_else(|| client.map(str::to_owned)),
+    };
+    let prefix = &upstream.url.prefix;
+    match query {
+        None if prefix.is_empty() => Some(Uri::from_static(api.path())),
+        None => format!("{prefix}{}", api.path()).try_into().ok(),
+        Some(query) => format!("{prefix}{}?{query}", api.path()).try_into().ok(),
+    }
+}
+
+/// Two pieces as one; free while the first is empty.
+fn joined(first: Bytes, second: Bytes) -> Bytes {
+    if first.is_empty() {
+        return second;
+    }
+    let mut both = match first.try_into_mut() {
+        Ok(first) => first,
+        Err(first) => BytesMut::from(&*first),
+    };
+    both.extend_from_slice(&second);
+    both.freeze()
+}
+
+/// The next data of an answer; trailers are passed over.
+async fn next(link: &mut Link, body: &mut Incoming) -> Option<hyper::Result<Bytes>> {
+    poll_fn(|cx| {
+        loop {
+            return match std::task::ready!(link.poll_frame(body, cx)) {
+                None => Poll::Ready(None),
+                Some(Err(error)) => Poll::Ready(Some(Err(error))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => Poll::Ready(Some(Ok(data))),
+                    Err(_) => continue,
+                },
+            };
+        }
+    })
+    .await
+}
+
+fn unanswered(failure: &SendFailure) -> Failure {
+    if failure.error.is_parse() || failure.error.is_parse_too_large() {
+        Failure::Broken(format!("the upstream's answer is not HTTP: {}", failure.error))
+    } else {
+        Failure::Reset("the upstream closed the connection without an answer".into())
+    }
+}
+
+fn is_io(error: &hyper::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| {
+        value
+            .as_bytes()
+            .get(..17)
+            .is_some_and(|head| head.eq_ignore_ascii_case(b"text/event-stream"))
+    })
+}
+
+/// n of `timeout=n` in a `keep-alive` header.
+fn keep_alive_seconds(value: &str) -> Option<Duration> {
+    let pair = value
+        .split(',')
+        .map(str::trim)
+        .find_map(|part| part.strip_prefix("timeout="))?;
+    pair.trim().parse().ok().map(Duration::from_secs)
+}

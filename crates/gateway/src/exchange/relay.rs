@@ -1,0 +1,338 @@
+//! Bodies of answers: bytes at hand, or a relay from the upstream's connection to the client's.
+
+use super::attempt::Deadlines;
+use super::flight::Flight;
+use crate::lifecycle::Phase;
+use crate::snapshot::Upstream;
+use crate::telemetry::outcome::Outcome;
+use crate::upstream::link::Link;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+use weighbridge_core::event::Outcome as Ending;
+use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout};
+
+/// An answer's body was cut; the codec closes the connection, so that the client sees it.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer was cut")]
+pub(crate) struct Cut;
+
+/// What the codec sends to the client.
+pub(crate) enum AnswerBody {
+    /// All of it.
+    Whole(Option<Bytes>),
+    /// A stream of events.
+    Events(Box<Relay>),
+    /// A large answer.
+    Pieces(Box<Relay>),
+}
+
+/// A relay that runs.
+pub(crate) struct Relay {
+    flight: Flight,
+    upstream: Arc<Upstream>,
+    api: Api,
+    status: u16,
+    /// Bytes that were read before the head was sent.
+    first: Option<Bytes>,
+    source: Option<(Link, Incoming)>,
+    /// For streams.
+    observer: Option<Box<StreamObserver>>,
+    clocks: Clocks,
+    closing: Closing,
+}
+
+/// How far a relay that ends has come.
+enum Closing {
+    /// It has not ended.
+    No,
+    /// This is still to be sent, then the end.
+    With(Bytes),
+    /// The end has been reached in good order.
+    Ended,
+    /// What is written goes out first, then the connection is closed.
+    Cut,
+}
+
+/// The clocks of a relay: one timer, set to whichever is next, moved lazily.
+struct Clocks {
+    timer: Pin<Box<Sleep>>,
+    /// Newest event that is not a comment.
+    progress: Option<Instant>,
+    first: (Instant, Timeout),
+    idle: Duration,
+    whole: Option<Instant>,
+}
+
+impl Clocks {
+    fn due(&self) -> (Instant, Timeout) {
+        let next = match self.progress {
+            Some(at) => (at + self.idle, Timeout::Idle),
+            None => self.first,
+        };
+        match self.whole {
+            Some(whole) if whole < next.0 => (whole, Timeout::StreamTotal),
+            _ => next,
+        }
+    }
+
+    /// Which clock ran out, if one has.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Timeout> {
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let (at, which) = self.due();
+            if Instant::now() >= at {
+                return Poll::Ready(which);
+            }
+            self.timer.as_mut().reset(at);
+        }
+        // A deadline that moved closer than the timer is only that of the first progress after a long wait.
+        let (at, _) = self.due();
+        if at < self.timer.deadline() {
+            self.timer.as_mut().reset(at);
+            if self.timer.as_mut().poll(cx).is_ready() {
+                return self.poll_over(cx);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// What a relay is made of.
+pub(crate) struct Source {
+    pub(crate) first: Bytes,
+    pub(crate) link: Link,
+    pub(crate) body: Incoming,
+    pub(crate) observer: Option<Box<StreamObserver>>,
+    pub(crate) deadlines: Deadlines,
+}
+
+impl Relay {
+    pub(crate) fn new(
+        flight: Flight,
+        upstream: Arc<Upstream>,
+        (api, status): (Api, u16),
+        source: Source,
+    ) -> Self {
+        let timeouts = upstream.pool.config.timeouts;
+        let streams = source.observer.is_some();
+        let began = source.deadlines.began;
+        let now = Instant::now();
+        let clocks = Clocks {
+            timer: Box::pin(tokio::time::sleep_until(source.deadlines.first)),
+            progress: None,
+            first: (source.deadlines.first, source.deadlines.first_name),
+            idle: timeouts.idle,
+            whole: timeouts
+                .stream_total
+                .filter(|_| streams)
+                .map(|total| began + total),
+        };
+        let mut relay = Self {
+            flight,
+            upstream,
+            api,
+            status,
+            first: Some(source.first),
+            source: Some((source.link, source.body)),
+            observer: source.observer,
+            clocks,
+            closing: Closing::No,
+        };
+        let begun = relay
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.events() > 0);
+        let content = relay
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.content_events() > 0);
+        relay.note(now, begun, content);
+        relay
+    }
+
+    /// Notes what arrived at `now`.
+    fn note(&mut self, now: Instant, progress: bool, content: bool) {
+        if !progress {
+            return;
+        }
+        self.clocks.progress = Some(now);
+        let at = now.into_std();
+        self.flight.progressed(at);
+        if content || self.flight.record.first_token.is_some() {
+            self.flight.record.first_token.get_or_insert(at);
+            self.flight.record.last_token = Some(at);
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        loop {
+            match std::mem::replace(&mut self.closing, Closing::Ended) {
+                Closing::No => self.closing = Closing::No,
+                Closing::With(last) => return Poll::Ready(Some(Ok(last))),
+                Closing::Ended => return Poll::Ready(None),
+                Closing::Cut => return Poll::Ready(Some(Err(Cut))),
+            }
+            let Some((link, body)) = &mut self.source else {
+                return Poll::Ready(None);
+            };
+            match link.poll_frame(body, cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    self.watch(&data);
+                    return Poll::Ready(Some(Ok(data)));
+                }
+                Poll::Ready(Some(Err(_))) => self.broke(),
+                Poll::Ready(None) => self.ended(),
+                Poll::Pending => return self.poll_idle(cx),
+            }
+            if matches!(self.closing, Closing::Cut) {
+                // Once round, so that the codec writes out what it has.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Nothing has come: is it time to stop waiting, or to say something?
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        if self.flight.worker.gateway.lifecycle.phase() == Phase::Cutting {
+            self.flight.worker.gateway.lifecycle.was_cut();
+            self.stop(Ending::Abandoned, Outcome::Unavailable, &ErrorBody::draining());
+        } else if let Poll::Ready(which) = self.clocks.poll_over(cx) {
+            self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
+        } else if self.flight.client.exchange.take_wants_comment() && self.at_boundary() {
+            return Poll::Ready(Some(Ok(Bytes::from_static(b":\n\n"))));
+        } else {
+            return Poll::Pending;
+        }
+        self.poll(cx)
+    }
+
+    fn at_boundary(&self) -> bool {
+        self.observer
+            .as_ref()
+            .is_some_and(|observer| observer.at_boundary())
+    }
+
+    fn watch(&mut self, data: &[u8]) {
+        let Some(observer) = &mut self.observer else {
+            // Large answers in one piece are bounded by `total` alone.
+            return;
+        };
+        let before = observer.content_events();
+        let fed = observer.feed(data);
+        let content = observer.content_events() > before;
+        if fed.progress {
+            self.note(Instant::now(), true, content);
+        }
+    }
+
+    /// The upstream's end, in good order.
+    fn ended(&mut self) {
+        let Some(observer) = &mut self.observer else {
+            self.close(Ending::Complete, Outcome::Ok, true);
+            return;
+        };
+        observer.finish();
+        let failed = observer.error().is_some();
+        let whole = observer.done() || observer.finished();
+        match (failed, whole) {
+            // The error event is the upstream's own; nothing is added to it.
+            (true, _) => self.close(Ending::Broken, Outcome::UpstreamStreamError, true),
+            (false, true) => self.close(Ending::Complete, Outcome::Ok, true),
+            (false, false) => self.stop(
+                Ending::Broken,
+                Outcome::UpstreamTruncated,
+                &ErrorBody::stream_cut(),
+            ),
+        }
+    }
+
+    /// The upstream's end, in no order.
+    fn broke(&mut self) {
+        let done = self
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.done() && observer.error().is_none());
+        if done {
+            // All was said before the connection went.
+            self.close(Ending::Complete, Outcome::Ok, false);
+            return;
+        }
+        self.stop(
+            Ending::Broken,
+            Outcome::UpstreamStreamError,
+            &ErrorBody::stream_cut(),
+        );
+    }
+
+    /// Ends a stream that is not whole: with an error event where one fits, else by closing.
+    fn stop(&mut self, ending: Ending, outcome: Outcome, error: &ErrorBody) {
+        let fits = self.at_boundary();
+        self.close(ending, outcome, false);
+        let id = self.flight.record.request_id.clone();
+        self.closing = if fits {
+            Closing::With(error.sse_event_for(self.api, Some(&id)))
+        } else {
+            Closing::Cut
+        };
+    }
+
+    /// Reports the end and lets go of the connection.
+    fn close(&mut self, ending: Ending, outcome: Outcome, reusable: bool) {
+        if let Some((link, _)) = self.source.take().filter(|_| reusable) {
+            self.flight.worker.upstreams.put(&self.upstream, link);
+        }
+        self.closing = Closing::Ended;
+        if let Some(observer) = &self.observer {
+            self.flight.record.usage = observer.usage();
+            self.flight.record.content_events = observer.content_events();
+        }
+        self.flight.ended(ending, true);
+        self.flight.finish(outcome, self.status);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // Left before the end: what was relayed so far still counts.
+        if let Some(observer) = self.observer.as_ref().filter(|_| self.source.is_some()) {
+            self.flight.record.usage = observer.usage();
+            self.flight.record.content_events = observer.content_events();
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Events(relay) | Self::Pieces(relay) => relay
+                .poll(cx)
+                .map(|frame| frame.map(|data| data.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Events(_) | Self::Pieces(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The one attempt loop: ask the scheduler, try, report, until it says that this is the end.
+
+use super::attempt::{self, Attempted, Failure};
+use super::flight::{Flight, outcome_word};
+use super::intake::Intake;
+use super::relay::AnswerBody;
+use super::{respond, session};
+use crate::driver::Turn;
+use crate::snapshot::RouteEntry;
+use crate::telemetry::outcome::Outcome;
+use http::Response;
+use std::sync::Arc;
+use weighbridge_core::RouteId;
+use weighbridge_core::action::Verdict;
+use weighbridge_core::event::Arrival;
+use weighbridge_core::spec::Protocols;
+use weighbridge_wire::{ErrorBody, Protocol};
+
+/// A request on its way through attempts.
+pub(crate) struct Run {
+    pub(crate) flight: Flight,
+    pub(crate) intake: Intake,
+    /// How the last attempt failed.
+    last: Option<Failure>,
+}
+
+/// Serves `intake` to its answer.
+pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> {
+    let mut run = Run {
+        flight,
+        intake,
+        last: None,
+    };
+    let route = run.intake.route.clone();
+    let mut turn = run.arrive(&route);
+    loop {
+        turn = match turn {
+            Turn::Dispatch(dispatch) => match attempt::attempt(&mut run, *dispatch).await {
+                Attempted::Answered(answer) => return respond::answered(run, *answer),
+                Attempted::Failed(failure) => {
+                    let ending = failure.ending();
+                    run.flight.record.reason = Some(failure.for_log());
+                    run.last = Some(failure);
+                    run.flight.ended(ending, false)
+                }
+                Attempted::MovedOn(dispatch) => Turn::Dispatch(dispatch),
+                Attempted::Cut => return run.cut(),
+            },
+            Turn::Fallback(route) => run.fall_back(route),
+            Turn::Finish(verdict) => return run.finish(verdict),
+            Turn::Nothing => return run.lost(),
+        };
+    }
+}
+
+/// The scheduler's word for a client's protocol.
+pub(crate) fn protocols(protocol: Protocol) -> Protocols {
+    match protocol {
+        Protocol::OpenAi => Protocols::OPENAI,
+        Protocol::Anthropic => Protocols::ANTHROPIC,
+    }
+}
+
+impl Run {
+    fn arrive(&mut self, route: &Arc<RouteEntry>) -> Turn {
+        let protocols = protocols(self.intake.protocol);
+        let session = session::key(
+            route,
+            &session::Sources {
+                api: self.intake.api,
+                headers: &self.intake.headers,
+                peek: &self.intake.peek,
+                client_ip: self.intake.client_ip,
+                presented_key: self.intake.presented_key.as_deref(),
+            },
+        );
+        let request = self.flight.id();
+        self.flight.record.route = Some(route.clone());
+        self.flight.arrive(Arrival {
+            request,
+            route: route.id,
+            protocols,
+            session,
+            explain: self.intake.explain,
+        })
+    }
+
+    fn fall_back(&mut self, route: RouteId) -> Turn {
+        if let Some(from) = &self.flight.record.route {
+            self.flight.worker.gateway.metrics().fell_back(&from.name);
+        }
+        let snapshot = self.flight.snapshot.clone();
+        match snapshot.route_by_id(route) {
+            Some(route) => self.arrive(route),
+            None => Turn::Finish(Verdict::NoRoute),
+        }
+    }
+
+    /// The answer that the scheduler's last word stands for.
+    fn finish(mut self, verdict: Verdict) -> Response<AnswerBody> {
+        let (error, outcome) = match verdict {
+            Verdict::Relay { retry_after } => match self.last.take() {
+                Some(failure) => {
+                    let outcome = outcome_word(failure.ending(), false);
+                    return respond::failed(self, failure, (outcome, retry_after));
+                }
+                None => return self.lost(),
+            },
+            Verdict::Busy { retry_after } => (
+                ErrorBody::busy(
+                    "every engine of this model is at its limit or has asked to wait",
+                    Some(retry_after),
+                ),
+                Outcome::Rejected,
+            ),
+            Verdict::Unavailable { retry_after } => (
+                ErrorBody::unavailable("no engine of this model can be reached", Some(retry_after)),
+                Outcome::Unavailable,
+            ),
+            Verdict::Unserved => {
+                let path = self.intake.api.path();
+                let what = format!(
+                    "no engine of `{}` serves {path}, and translation is not supported yet",
+                    self.intake.model
+                );
+                (ErrorBody::unsupported(what), Outcome::ClientError)
+            }
+            Verdict::NoRoute => (ErrorBody::unknown_model(&self.intake.model), Outcome::ClientError),
+        };
+        respond::error(self.flight, self.intake.protocol, error, outcome)
+    }
+
+    /// The gateway's drain time is over.
+    fn cut(self) -> Response<AnswerBody> {
+        self.flight.worker.gateway.lifecycle.was_cut();
+        respond::error(
+            self.flight,
+            self.intake.protocol,
+            ErrorBody::draining(),
+            Outcome::Unavailable,
+        )
+    }
+
+    /// The scheduler said nothing about a request that waits for it: a fault of ours, which must not hang a client.
+    fn lost(self) -> Response<AnswerBody> {
+        tracing::error!(request_id = %self.flight.record.request_id, "the scheduler lost a request");
+        respond::error(
+            self.flight,
+            self.intake.protocol,
+            ErrorBody::internal(),
+            Outcome::Unavailable,
+        )
+    }
+}

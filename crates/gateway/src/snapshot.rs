@@ -1,0 +1,308 @@
+//! One configuration, compiled for the request path. Immutable; a request keeps the one it started with.
+
+use crate::telemetry::metrics::{AttemptCounters, Metrics, TargetSeries};
+use crate::upstream::tls;
+use http::HeaderValue;
+use http::header::{AUTHORIZATION, HeaderName};
+use secrecy::ExposeSecret;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use weighbridge_config::resolved::{self, Config, Kind};
+use weighbridge_core::action::Bindings;
+use weighbridge_core::policies::session_affinity::{Config as Affinity, KeySource};
+use weighbridge_core::spec::RetrySpec;
+use weighbridge_core::{EndpointId, RouteId};
+use weighbridge_wire::BodyPath;
+
+/// Everything the request path reads.
+pub struct Snapshot {
+    /// What it was made from.
+    pub config: Arc<Config>,
+    /// Counts up with every reload.
+    pub generation: u64,
+    routes: HashMap<Arc<str>, Arc<RouteEntry>>,
+    routes_by_id: HashMap<RouteId, Arc<RouteEntry>>,
+    upstreams: HashMap<EndpointId, Arc<Upstream>>,
+    /// Body paths that any route's session keys may come from.
+    pub(crate) body_paths: Vec<BodyPath>,
+}
+
+/// A route, as requests meet it.
+pub struct RouteEntry {
+    /// The scheduler's id.
+    pub id: RouteId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// In the order of the spec.
+    pub targets: Vec<TargetEntry>,
+    /// `round_robin`, `weight` or `policy`.
+    pub route_by: &'static str,
+    pub(crate) affinity: Option<SessionKeys>,
+    pub(crate) retry: RetrySpec,
+    /// Series of requests that no target served.
+    pub(crate) unserved: TargetSeries,
+}
+
+/// A target of a route.
+pub struct TargetEntry {
+    /// Its name.
+    pub name: Arc<str>,
+    pub(crate) series: TargetSeries,
+}
+
+/// Where the session key comes from, split by what it needs.
+pub(crate) struct SessionKeys {
+    /// Sources that need no body, in order.
+    pub(crate) head: Vec<KeySource>,
+    /// Body sources: indices into [`Snapshot::body_paths`], in order.
+    pub(crate) body: Vec<usize>,
+    /// Ends of paths on which body sources count.
+    pub(crate) paths: Vec<String>,
+}
+
+/// What all endpoints of a pool share.
+pub(crate) struct PoolEntry {
+    pub(crate) config: resolved::Pool,
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    /// Header that carries each upstream key; empty: no key is sent.
+    pub(crate) credentials: Vec<(HeaderName, HeaderValue)>,
+    /// Values that must never reach a client.
+    pub(crate) secrets: Vec<String>,
+}
+
+/// A pool with the `host` header of each of its endpoints.
+pub(crate) type CompiledPool = (Arc<PoolEntry>, Vec<HeaderValue>);
+
+/// Loads what of the pools can fail (certificates, header values), before anything changes.
+pub(crate) fn compile_pools(config: &Config) -> Result<Vec<CompiledPool>, String> {
+    let compile = |pool: &resolved::Pool| {
+        let hosts: Result<Vec<_>, String> = pool
+            .endpoints
+            .iter()
+            .map(|endpoint| {
+                HeaderValue::try_from(endpoint.url.authority.as_str()).map_err(|_| {
+                    format!(
+                        "pool `{}`: the host of endpoint `{}` is not valid",
+                        pool.name, endpoint.name
+                    )
+                })
+            })
+            .collect();
+        Ok((Arc::new(PoolEntry::compile(pool)?), hosts?))
+    };
+    config.pools.iter().map(compile).collect()
+}
+
+/// One endpoint, as requests meet it.
+pub struct Upstream {
+    /// The scheduler's id.
+    pub id: EndpointId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Free-form labels.
+    pub labels: Vec<(String, String)>,
+    pub(crate) pool: Arc<PoolEntry>,
+    pub(crate) url: resolved::BaseUrl,
+    pub(crate) host: HeaderValue,
+    /// Scheduler time in ns of the newest byte of any stream.
+    pub(crate) last_byte: AtomicU64,
+    pub(crate) attempts: AttemptCounters,
+}
+
+impl Upstream {
+    /// Name of its pool.
+    #[must_use]
+    pub fn pool_name(&self) -> &Arc<str> {
+        &self.pool.config.name
+    }
+
+    /// Its URL as people may see it: what a query holds is masked.
+    #[must_use]
+    pub fn shown_url(&self) -> String {
+        let scheme = if self.url.https { "https" } else { "http" };
+        let query = if self.url.query.is_some() { "?[masked]" } else { "" };
+        format!("{scheme}://{}{}{query}", self.url.authority, self.url.prefix)
+    }
+}
+
+impl Snapshot {
+    /// Puts together what `compile_pools` loaded and the ids that the scheduler answered with.
+    pub(crate) fn compile(
+        config: Arc<Config>,
+        pools: Vec<CompiledPool>,
+        bindings: &Bindings,
+        (generation, metrics): (u64, &Metrics),
+    ) -> Self {
+        let mut body_paths = Vec::new();
+        let mut upstreams = HashMap::new();
+        for ((pool, hosts), ids) in pools.into_iter().zip(&bindings.endpoints) {
+            for ((endpoint, host), &id) in pool.config.endpoints.iter().zip(hosts).zip(ids) {
+                let attempts = metrics.attempts(&pool.config.name, &endpoint.name);
+                upstreams.insert(id, Arc::new(Upstream::new(&pool, endpoint, (id, host, attempts))));
+            }
+        }
+        let mut routes = HashMap::new();
+        let mut routes_by_id = HashMap::new();
+        for (index, (route, &id)) in config.routes.iter().zip(&bindings.routes).enumerate() {
+            let spec = &config.fleet.routes[index];
+            let affinity = spec
+                .policies
+                .session_affinity
+                .as_ref()
+                .map(|keys| SessionKeys::compile(keys, &mut body_paths));
+            let entry = Arc::new(RouteEntry {
+                id,
+                name: route.name.clone(),
+                route_by: spec.route_by().as_str(),
+                targets: route
+                    .targets
+                    .iter()
+                    .map(|(name, _)| TargetEntry {
+                        name: name.clone(),
+                        series: metrics.target(&route.name, name.clone()),
+                    })
+                    .collect(),
+                affinity,
+                retry: spec.retry.clone(),
+                unserved: metrics.target(&route.name, ""),
+            });
+            routes.insert(route.name.clone(), entry.clone());
+            routes_by_id.insert(id, entry);
+        }
+        Self {
+            config,
+            generation,
+            routes,
+            routes_by_id,
+            upstreams,
+            body_paths,
+        }
+    }
+
+    /// The route of this name.
+    #[must_use]
+    pub fn route(&self, name: &str) -> Option<&Arc<RouteEntry>> {
+        self.routes.get(name)
+    }
+
+    /// The route of this id.
+    #[must_use]
+    pub fn route_by_id(&self, id: RouteId) -> Option<&Arc<RouteEntry>> {
+        self.routes_by_id.get(&id)
+    }
+
+    /// The endpoint of this id.
+    #[must_use]
+    pub fn upstream(&self, id: EndpointId) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(&id)
+    }
+
+    /// All endpoints, in no order.
+    pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams.values()
+    }
+}
+
+impl SessionKeys {
+    fn compile(config: &Affinity, body_paths: &mut Vec<BodyPath>) -> Self {
+        let mut keys = Self {
+            head: Vec::new(),
+            body: Vec::new(),
+            paths: config.paths.clone(),
+        };
+        for source in &config.keys {
+            let KeySource::Body(path) = source else {
+                keys.head.push(source.clone());
+                continue;
+            };
+            // The config has checked the paths; one that is none finds nothing.
+            let Ok(path) = BodyPath::parse(path) else { continue };
+            let index = body_paths
+                .iter()
+                .position(|known| *known == path)
+                .unwrap_or_else(|| {
+                    body_paths.push(path);
+                    body_paths.len() - 1
+                });
+            keys.body.push(index);
+        }
+        keys
+    }
+}
+
+impl PoolEntry {
+    fn compile(pool: &resolved::Pool) -> Result<Self, String> {
+        let tls = if pool.endpoints.iter().any(|endpoint| endpoint.url.https) {
+            Some(tls::client_config(&pool.tls).map_err(|error| format!("pool `{}`: {error}", pool.name))?)
+        } else {
+            None
+        };
+        let mut credentials = Vec::new();
+        let mut secrets = Vec::new();
+        for key in &pool.api_keys {
+            let key = key.expose_secret();
+            let (name, value) = match pool.kind {
+                Kind::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
+                Kind::Azure => (HeaderName::from_static("api-key"), key.to_owned()),
+                Kind::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
+                _ => (AUTHORIZATION, format!("Bearer {key}")),
+            };
+            let mut value = HeaderValue::try_from(value).map_err(|_| {
+                format!(
+                    "pool `{}`: an api_key holds characters that no header can carry",
+                    pool.name
+                )
+            })?;
+            value.set_sensitive(true);
+            credentials.push((name, value));
+            secrets.push(key.to_owned());
+        }
+        for endpoint in &pool.endpoints {
+            secrets.extend(
+                endpoint
+                    .url
+                    .query
+                    .as_ref()
+                    .into_iter()
+                    .flat_map(|query| query_secrets(query.expose_secret())),
+            );
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
+        Ok(Self {
+            config: pool.clone(),
+            tls,
+            credentials,
+            secrets,
+        })
+    }
+}
+
+/// The values of a query string, each of which may be a secret.
+fn query_secrets(query: &str) -> Vec<String> {
+    query
+        .split('&')
+        .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value).to_owned())
+        .collect()
+}
+
+impl Upstream {
+    fn new(
+        pool: &Arc<PoolEntry>,
+        endpoint: &resolved::Endpoint,
+        (id, host, attempts): (EndpointId, HeaderValue, AttemptCounters),
+    ) -> Self {
+        Self {
+            id,
+            name: endpoint.name.clone(),
+            labels: endpoint.labels.clone(),
+            pool: pool.clone(),
+            url: endpoint.url.clone(),
+            host,
+            last_byte: AtomicU64::new(0),
+            attempts,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What operators see of each request: one record, from which its log line and its metrics are made.
+
+pub mod balance;
+pub mod decisions;
+pub(crate) mod fleet;
+pub mod log;
+pub mod metrics;
+pub mod outcome;
+pub mod record;
+pub mod slowest;
+
+pub use outcome::Outcome;

@@ -1,0 +1,93 @@
+//! Gauges that are read from the scheduler at each scrape.
+
+use crate::gateway::Gateway;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::sync::{Arc, Weak};
+use weighbridge_core::view::{FleetView, StateKind};
+
+/// Registers the gauges of `gateway`.
+pub(crate) fn register(gateway: &Arc<Gateway>) {
+    gateway
+        .metrics()
+        .collect_from(Box::new(Fleet(Arc::downgrade(gateway))));
+}
+
+struct Fleet(Weak<Gateway>);
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fleet")
+    }
+}
+
+impl Collector for Fleet {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let Some(gateway) = self.0.upgrade() else {
+            return Ok(());
+        };
+        let view = gateway.view();
+        inflight(&mut encoder, &view)?;
+        states(&mut encoder, &view)?;
+        balance(&mut encoder, &gateway, &view)?;
+        let mut gauge = |name: &str, help: &str, value: i64| {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+        };
+        let connections = gateway.connections.load(std::sync::atomic::Ordering::Relaxed);
+        gauge(
+            "weighbridge_connections",
+            "Client connections",
+            i64::try_from(connections).unwrap_or(i64::MAX),
+        )?;
+        let running = i64::try_from(gateway.lifecycle.running()).unwrap_or(i64::MAX);
+        gauge(
+            "weighbridge_requests_running",
+            "Requests between their first and last byte",
+            running,
+        )
+    }
+}
+
+fn inflight(encoder: &mut DescriptorEncoder, view: &FleetView) -> Result<(), std::fmt::Error> {
+    let help = "Requests in flight at the endpoint";
+    let mut family = encoder.encode_descriptor("weighbridge_inflight", help, None, MetricType::Gauge)?;
+    for endpoint in &view.endpoints {
+        let labels = [("pool", &*endpoint.pool), ("endpoint", &*endpoint.name)];
+        ConstGauge::new(i64::from(endpoint.inflight)).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn states(encoder: &mut DescriptorEncoder, view: &FleetView) -> Result<(), std::fmt::Error> {
+    let help = "1 for the state that the endpoint is in";
+    let mut family =
+        encoder.encode_descriptor("weighbridge_endpoint_state", help, None, MetricType::Gauge)?;
+    for endpoint in &view.endpoints {
+        for kind in StateKind::ALL {
+            let labels = [
+                ("pool", &*endpoint.pool),
+                ("endpoint", &*endpoint.name),
+                ("state", kind.as_str()),
+            ];
+            let value = i64::from(endpoint.state.kind == kind);
+            ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn balance(
+    encoder: &mut DescriptorEncoder,
+    gateway: &Gateway,
+    view: &FleetView,
+) -> Result<(), std::fmt::Error> {
+    let help = "Least ÷ most busy seconds per weight in the pool over the last minute";
+    let mut family = encoder.encode_descriptor("weighbridge_balance_ratio", help, None, MetricType::Gauge)?;
+    for (pool, ratio) in gateway.balance.ratios(view) {
+        ConstGauge::new(ratio).encode(family.encode_family(&[("pool", &*pool)])?)?;
+    }
+    Ok(())
+}

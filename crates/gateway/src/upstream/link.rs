@@ -1,0 +1,132 @@
+//! One upstream connection and the exchange on it.
+//!
+//! The codec's connection future has no task of its own: whoever uses the link polls it. So bytes move from socket to
+//! socket within one task, and dropping a link closes its socket at once, which is how an upstream learns that its
+//! client has left.
+
+use super::connect::Stream;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// Body of an upstream request: all of it at hand, so that it can be sent again.
+pub(crate) type RequestBody = Full<Bytes>;
+
+type Codec = Connection<TokioIo<Stream>, RequestBody>;
+
+/// A connection.
+pub(crate) struct Link {
+    sender: SendRequest<RequestBody>,
+    /// None once it has ended.
+    codec: Option<Pin<Box<Codec>>>,
+    /// Whether it has carried a request before.
+    pub(crate) reused: bool,
+    /// Idle time before the current request.
+    pub(crate) idle: Duration,
+    /// How long the upstream says it keeps an idle connection.
+    pub(crate) keep_alive: Option<Duration>,
+}
+
+/// A request that got no answer.
+pub(crate) struct SendFailure {
+    /// Whether any of it may have reached the upstream.
+    pub(crate) written: bool,
+    /// From handing it over to the failure.
+    pub(crate) after: Duration,
+    /// For the log.
+    pub(crate) error: hyper::Error,
+}
+
+impl Link {
+    pub(crate) async fn open(stream: Stream) -> hyper::Result<Self> {
+        let (sender, codec) = Builder::new()
+            .max_headers(200)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        Ok(Self {
+            sender,
+            codec: Some(Box::pin(codec)),
+            reused: false,
+            idle: Duration::ZERO,
+            keep_alive: None,
+        })
+    }
+
+    fn poll_codec(&mut self, cx: &mut Context<'_>) {
+        if let Some(codec) = &mut self.codec
+            && codec.as_mut().poll(cx).is_ready()
+        {
+            self.codec = None;
+        }
+    }
+
+    /// Whether another request can be sent, as far as the socket tells now.
+    pub(crate) async fn is_open(&mut self) -> bool {
+        poll_fn(|cx| {
+            self.poll_codec(cx);
+            Poll::Ready(self.codec.is_some() && self.sender.is_ready())
+        })
+        .await
+    }
+
+    /// Sends `request` and waits for the head of the answer.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, SendFailure> {
+        let handed_over = Instant::now();
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let codec = &mut self.codec;
+        let answered = poll_fn(|cx| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                return Poll::Ready(answer);
+            }
+            if let Some(running) = codec
+                && running.as_mut().poll(cx).is_ready()
+            {
+                *codec = None;
+            }
+            answer.as_mut().poll(cx)
+        })
+        .await;
+        answered.map_err(|mut failure| SendFailure {
+            written: failure.take_message().is_none(),
+            after: handed_over.elapsed(),
+            error: failure.into_error(),
+        })
+    }
+
+    /// Runs `work`, which reads an answer on this link.
+    pub(crate) async fn drive<W: Future>(&mut self, work: W) -> W::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            self.poll_codec(cx);
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// The next part of `body`, which is the answer on this link.
+    pub(crate) fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        self.poll_codec(cx);
+        Pin::new(body).poll_frame(cx)
+    }
+}

@@ -1,0 +1,219 @@
+//! The KV cache in blocks: reference counts, reuse by content, least recently used first out.
+//!
+//! After vLLM's automatic prefix caching: a block that nobody holds keeps its content and its place in a queue of
+//! free blocks. A prompt with the same beginning takes it back; otherwise it is overwritten when its turn comes.
+//! Holders return their blocks last first, so the tail of a prompt goes before its head.
+
+use std::collections::HashMap;
+
+/// Content of a block and of all blocks before it in its sequence.
+pub type BlockHash = u64;
+
+/// Index of a block in the pool.
+pub(super) type BlockId = u32;
+
+/// End of the free queue.
+const NONE: BlockId = BlockId::MAX;
+
+struct Block {
+    content: Option<BlockHash>,
+    holders: u32,
+    before: BlockId,
+    after: BlockId,
+}
+
+/// All blocks of a cache. The free ones form a doubly linked queue, so that a hit leaves its middle in constant time.
+pub(super) struct BlockPool {
+    blocks: Vec<Block>,
+    by_content: HashMap<BlockHash, BlockId>,
+    oldest: BlockId,
+    newest: BlockId,
+    free: u32,
+}
+
+impl BlockPool {
+    pub(super) fn new(size: u32) -> Self {
+        let mut pool = Self {
+            blocks: Vec::with_capacity(size as usize),
+            by_content: HashMap::new(),
+            oldest: NONE,
+            newest: NONE,
+            free: 0,
+        };
+        for id in 0..size {
+            pool.blocks.push(Block {
+                content: None,
+                holders: 0,
+                before: NONE,
+                after: NONE,
+            });
+            pool.enqueue(id);
+        }
+        pool
+    }
+
+    pub(super) fn total(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Blocks that nobody holds, with or without content.
+    pub(super) fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// How many of the leading `wanted` blocks are here, and how many of those nobody holds.
+    pub(super) fn find(&self, wanted: &[BlockHash]) -> (u32, u32) {
+        let (mut found, mut unheld) = (0, 0);
+        for hash in wanted {
+            let Some(&id) = self.by_content.get(hash) else {
+                break;
+            };
+            found += 1;
+            unheld += u32::from(self.blocks[id as usize].holders == 0);
+        }
+        (found, unheld)
+    }
+
+    /// Holds the block with this content, if it is here.
+    pub(super) fn hold(&mut self, hash: BlockHash) -> Option<BlockId> {
+        let id = *self.by_content.get(&hash)?;
+        if self.blocks[id as usize].holders == 0 {
+            self.unlink(id);
+        }
+        self.blocks[id as usize].holders += 1;
+        Some(id)
+    }
+
+    /// Takes the free block that was used least recently; its content is lost. `None` when all are held.
+    pub(super) fn take(&mut self) -> Option<BlockId> {
+        let id = self.oldest;
+        if id == NONE {
+            return None;
+        }
+        self.unlink(id);
+        let block = &mut self.blocks[id as usize];
+        block.holders = 1;
+        if let Some(content) = block.content.take() {
+            self.by_content.remove(&content);
+        }
+        Some(id)
+    }
+
+    /// Says what a held block contains, so that others can find it. Content that is here already stays where it is.
+    pub(super) fn name(&mut self, id: BlockId, hash: BlockHash) {
+        let block = &mut self.blocks[id as usize];
+        if block.content.is_none() && !self.by_content.contains_key(&hash) {
+            block.content = Some(hash);
+            self.by_content.insert(hash, id);
+        }
+    }
+
+    /// Gives back one hold on each of `held`, last first.
+    pub(super) fn release(&mut self, held: &mut Vec<BlockId>) {
+        while let Some(id) = held.pop() {
+            let block = &mut self.blocks[id as usize];
+            block.holders = block.holders.saturating_sub(1);
+            if block.holders == 0 {
+                self.enqueue(id);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, id: BlockId) {
+        let before = self.newest;
+        let block = &mut self.blocks[id as usize];
+        block.before = before;
+        block.after = NONE;
+        match before {
+            NONE => self.oldest = id,
+            _ => self.blocks[before as usize].after = id,
+        }
+        self.newest = id;
+        self.free += 1;
+    }
+
+    fn unlink(&mut self, id: BlockId) {
+        let Block { before, after, .. } = self.blocks[id as usize];
+        match before {
+            NONE => self.oldest = after,
+            _ => self.blocks[before as usize].after = after,
+        }
+        match after {
+            NONE => self.newest = before,
+            _ => self.blocks[after as usize].before = before,
+        }
+        self.free -= 1;
+    }
+
+    /// Sum of all holds, counted afresh.
+    #[cfg(test)]
+    pub(super) fn holds(&self) -> u64 {
+        self.blocks.iter().map(|block| u64::from(block.holders)).sum()
+    }
+
+    /// Checks the queue and the index against the blocks.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let (mut id, mut queued, mut before) = (self.oldest, 0, NONE);
+        while id != NONE {
+            let block = &self.blocks[id as usize];
+            assert_eq!(block.holders, 0, "a held block is in the free queue");
+            assert_eq!(block.before, before, "the free queue's links disagree");
+            (queued, before, id) = (queued + 1, id, block.after);
+        }
+        assert_eq!(self.newest, before);
+        assert_eq!(queued, self.free);
+        let unheld = self.blocks.iter().filter(|block| block.holders == 0).count();
+        assert_eq!(unheld as u32, self.free, "a block is neither held nor free");
+        for (hash, &id) in &self.by_content {
+            assert_eq!(
+                self.blocks[id as usize].content,
+                Some(*hash),
+                "the index is stale"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_recently_used_goes_first_and_the_tail_before_the_head() {
+        let mut pool = BlockPool::new(4);
+        let mut first: Vec<_> = (0..2).filter_map(|_| pool.take()).collect();
+        pool.name(first[0], 10);
+        pool.name(first[1], 11);
+        let mut second: Vec<_> = (0..2).filter_map(|_| pool.take()).collect();
+        pool.name(second[0], 20);
+        pool.name(second[1], 21);
+        pool.release(&mut first);
+        pool.release(&mut second);
+        pool.check();
+        let mut held = vec![pool.take().unwrap()];
+        assert_eq!(
+            pool.find(&[10, 11]),
+            (1, 1),
+            "the tail of the older sequence went first"
+        );
+        held.extend(pool.hold(10));
+        held.push(pool.take().unwrap());
+        assert_eq!(pool.find(&[20, 21]), (1, 1));
+        pool.release(&mut held);
+        pool.check();
+        assert_eq!((pool.free(), pool.holds()), (4, 0));
+    }
+
+    #[test]
+    fn equal_content_is_found_once_and_survives_its_copy() {
+        let mut pool = BlockPool::new(2);
+        let mut held: Vec<_> = (0..2).filter_map(|_| pool.take()).collect();
+        pool.name(held[0], 7);
+        pool.name(held[1], 7);
+        pool.check();
+        assert!(pool.take().is_none());
+        pool.release(&mut held);
+        assert_eq!(pool.find(&[7]), (1, 1));
+    }
+}

@@ -1,0 +1,233 @@
+//! The life of a connection: read a request, choose its mode, answer while watching the peer, go on.
+
+use super::answer::{Answer, Kept, Request};
+use super::conn::{Conn, Stop, watch_peer};
+use super::control;
+use super::mode::Mode;
+use super::record::Record;
+use super::state::{Shared, lock};
+use crate::clock;
+use crate::http1::Head;
+use sha2::{Digest, Sha256};
+use std::io::Read as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// Bodies above this size are not kept in the log.
+const BODY_KEPT: usize = 256 * 1024;
+/// How long a half-closed peer is still answered. A half-close is legal; a peer that closed for good looks the
+/// same until a write to it fails.
+const EOF_GRACE: f64 = 0.25;
+
+/// Calls that reach every connection.
+pub(crate) struct Calls {
+    pub(crate) kill: watch::Receiver<u64>,
+    pub(crate) close_idle: watch::Receiver<u64>,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn connection(shared: Arc<Shared>, stream: TcpStream, id: u64, mut calls: Calls) {
+    let mut conn = Conn {
+        stream,
+        id,
+        requests: 0,
+        inbox: Vec::new(),
+        eof: false,
+    };
+    let reset = tokio::select! {
+        _ = calls.kill.changed() => true,
+        end = requests(&shared, &mut conn, &mut calls.close_idle) => end == Err(Stop::Cut { rst: true }),
+    };
+    if reset {
+        let _ = conn.stream.set_zero_linger();
+    }
+    drop(conn);
+    shared.closed();
+}
+
+async fn requests(
+    shared: &Arc<Shared>,
+    conn: &mut Conn,
+    close_idle: &mut watch::Receiver<u64>,
+) -> Result<(), Stop> {
+    let mut idle = None;
+    loop {
+        let head = tokio::select! {
+            biased;
+            head = conn.head() => head?,
+            _ = close_idle.changed() => return Ok(()),
+            () = pause(idle) => return Ok(()),
+        };
+        let Some(head) = head else { return Ok(()) };
+        conn.requests += 1;
+        if head
+            .start
+            .split(' ')
+            .nth(1)
+            .is_some_and(|target| target.starts_with("/__"))
+        {
+            control::answer(shared, conn, &head).await?;
+            continue;
+        }
+        let kept = one(shared, conn, head).await?;
+        idle = kept.idle.or(idle);
+        if !kept.alive || conn.eof {
+            return Ok(());
+        }
+    }
+}
+
+async fn pause(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn one(shared: &Arc<Shared>, conn: &mut Conn, head: Head) -> Result<Kept, Stop> {
+    let record = shared.enter(first_facts(shared, conn, &head));
+    let default_mode = shared.lock().settings.mode.clone();
+    let early = [head.get("x-mock").unwrap_or_default(), &default_mode];
+    let body = if early.iter().any(|m| Mode::parse(m).has("early")) {
+        Vec::new()
+    } else {
+        match whole_body(conn, &head).await {
+            Ok(body) => body,
+            Err(stop) => {
+                let mut record = lock(&record);
+                record.outcome = Some("request_body_truncated");
+                record.t_end = Some(clock::now());
+                return Err(stop);
+            }
+        }
+    };
+    let request = Request::new(head, plain_body(&body, &record));
+    let mode = choose_mode(shared, &request, &record);
+    answered(
+        conn,
+        Answer {
+            shared,
+            mode,
+            request,
+            record,
+        },
+    )
+    .await
+}
+
+fn first_facts(shared: &Shared, conn: &Conn, head: &Head) -> Record {
+    let mut words = head.start.split(' ').map(str::to_owned);
+    let mut word = || words.next().unwrap_or_default();
+    let mut record = Record {
+        t: clock::now(),
+        replica: shared.name.clone(),
+        conn: conn.id,
+        nreq_on_conn: conn.requests,
+        method: word(),
+        target: word(),
+        version: word(),
+        headers: head.headers.clone(),
+        ..Record::default()
+    };
+    for (name, _) in &head.headers {
+        *record.header_counts.entry(name.to_ascii_lowercase()).or_default() += 1;
+    }
+    record
+}
+
+async fn whole_body(conn: &mut Conn, head: &Head) -> Result<Vec<u8>, Stop> {
+    if head
+        .get("expect")
+        .is_some_and(|v| v.eq_ignore_ascii_case("100-continue"))
+    {
+        super::conn::send(&conn.stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+    }
+    conn.body(head).await
+}
+
+/// Notes the body in the record and gives it without its content coding.
+fn plain_body(raw: &[u8], record: &Arc<Mutex<Record>>) -> Vec<u8> {
+    let mut record = lock(record);
+    record.body_len = raw.len() as u64;
+    record.body_sha256 = Sha256::digest(raw).iter().map(|b| format!("{b:02x}")).collect();
+    let mut body = Vec::new();
+    let coded = record.header("content-encoding") == Some("gzip");
+    if !coded || flate2::read::GzDecoder::new(raw).read_to_end(&mut body).is_err() {
+        body = raw.to_vec();
+    }
+    if body.len() <= BODY_KEPT {
+        record.body = Some(String::from_utf8_lossy(&body).into_owned());
+    }
+    body
+}
+
+fn choose_mode(shared: &Shared, request: &Request, record: &Arc<Mutex<Record>>) -> Mode {
+    let scripted = if request.method == "POST" {
+        shared.lock().script.pop_front().flatten()
+    } else {
+        None
+    };
+    let sources = [
+        ("script", scripted),
+        ("header", request.head.get("x-mock").map(str::to_owned)),
+        ("marker", request.marker()),
+        (
+            "model",
+            request.model().split_once("@@").map(|(_, mode)| mode.to_owned()),
+        ),
+    ];
+    let chosen = sources
+        .into_iter()
+        .find_map(|(from, mode)| Some((from, mode.filter(|m| !m.is_empty())?)));
+    let mut record = lock(record);
+    record.mode_from = chosen.as_ref().map(|(from, _)| *from);
+    record.mode = chosen.map_or_else(|| shared.lock().settings.mode.clone(), |(_, mode)| mode);
+    let mut mode = shared.base.clone();
+    mode.extend(Mode::parse(&record.mode));
+    mode
+}
+
+/// Answers, and stops soon after the peer has left.
+async fn answered(conn: &mut Conn, answer: Answer<'_>) -> Result<Kept, Stop> {
+    let running = answer.shared.begin(&answer.record);
+    let record = &answer.record;
+    let grace = Duration::from_secs_f64(answer.mode.num("eof_grace", EOF_GRACE).max(0.0));
+    let work = answer.run(&conn.stream);
+    tokio::pin!(work);
+    let result = tokio::select! {
+        biased;
+        result = &mut work => result,
+        end = watch_peer(&conn.stream, &mut conn.inbox) => {
+            conn.eof = true;
+            lock(record).peer_eof_at = Some(end.at);
+            if end.reset {
+                Err(Stop::Gone)
+            } else {
+                tokio::time::timeout(grace, work).await.unwrap_or(Err(Stop::Gone))
+            }
+        }
+    };
+    match result {
+        Ok(_) => drop(lock(record).outcome.get_or_insert("completed")),
+        Err(Stop::Cut { .. }) => lock(record).outcome = Some("cut"),
+        Err(Stop::Gone) => {
+            lock(record).outcome = Some("peer_gone");
+            answer.shared.aborted();
+        }
+    }
+    drop(running);
+    let closes = answer
+        .request
+        .head
+        .get("connection")
+        .is_some_and(|v| v.eq_ignore_ascii_case("close"));
+    let old = lock(record).version == "HTTP/1.0";
+    result.map(|alive| Kept {
+        alive: alive && !closes && !old,
+        idle: Some(answer.mode.num("keepalive_idle", 0.0))
+            .filter(|s| *s > 0.0)
+            .map(Duration::from_secs_f64),
+    })
+}

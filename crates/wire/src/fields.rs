@@ -1,0 +1,146 @@
+//! Walking JSON one level at a time on borrowed text.
+//!
+//! A level is read field by field; each value comes as its own raw text and only those of interest are looked
+//! into. Reading a raw value never recurses, so no nesting depth can overflow the stack, and nothing is
+//! allocated. Unlike derived structs it takes duplicate keys, numbers beyond any machine type and lone
+//! surrogates for what they are: not our business.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Calls `on_field(key, value)` for every field of the object that `json` holds: the key with its quotes, the
+/// value without surrounding space. Fails if `json` is anything but one object; the calls made until then
+/// stand.
+pub(crate) fn each_field<'a>(
+    json: &'a str,
+    on_field: impl FnMut(&'a str, &'a str),
+) -> serde_json::Result<()> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    reader.deserialize_map(Fields(on_field))?;
+    reader.end()
+}
+
+/// Calls `on_item(value)` for every item of the array that `json` holds.
+pub(crate) fn each_item<'a>(json: &'a str, on_item: impl FnMut(&'a str)) -> serde_json::Result<()> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    reader.deserialize_seq(Items(on_item))?;
+    reader.end()
+}
+
+/// Whether the raw key, quotes included, spells `name`, escaped or not.
+pub(crate) fn is_key(raw: &str, name: &str) -> bool {
+    text(raw).is_some_and(|key| key == name)
+}
+
+/// The string that a raw value holds; None for another type, or an escape that stands for no character.
+pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(raw).ok().map(Cow::Owned)
+}
+
+/// The non-negative integer that a raw value holds; None for any other.
+pub(crate) fn integer(raw: &str) -> Option<u64> {
+    raw.parse().ok()
+}
+
+/// Whether a raw value says something: not null, and not an empty string, array or object.
+pub(crate) fn says_something(raw: &str) -> bool {
+    let inner = match raw.as_bytes() {
+        b"null" => return false,
+        [b'"' | b'[' | b'{', inner @ .., b'"' | b']' | b'}'] => inner,
+        _ => return true,
+    };
+    if raw.starts_with('"') {
+        !inner.is_empty()
+    } else {
+        !inner.trim_ascii().is_empty()
+    }
+}
+
+struct Fields<F>(F);
+
+impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Fields<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<&RawValue>()? {
+            let value = map.next_value::<&RawValue>()?;
+            (self.0)(key.get(), value.get());
+        }
+        Ok(())
+    }
+}
+
+struct Items<F>(F);
+
+impl<'de, F: FnMut(&'de str)> Visitor<'de> for Items<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(item) = seq.next_element::<&RawValue>()? {
+            (self.0)(item.get());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_raw_and_in_order() {
+        let mut seen = Vec::new();
+        each_field(
+            r#" {"a" : 1e400, "b\n":[ {"c":"\ud800"} ], "a":null} "#,
+            |key, value| seen.push((key, value)),
+        )
+        .unwrap();
+        assert_eq!(
+            seen,
+            [
+                (r#""a""#, "1e400"),
+                (r#""b\n""#, r#"[ {"c":"\ud800"} ]"#),
+                (r#""a""#, "null")
+            ]
+        );
+        for bad in [
+            "",
+            "[]",
+            "{",
+            r#"{"a":1}x"#,
+            "{1:2}",
+            "{\"a\nb\":1}",
+            r#"{"a":01}"#,
+            r#"{"a":"\q"}"#,
+            "{\"a\":\"\n\"}",
+        ] {
+            assert!(each_field(bad, |_, _| ()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_counts_as_saying_something() {
+        for empty in ["null", r#""""#, "[]", "{ }", "[\n]"] {
+            assert!(!says_something(empty), "{empty}");
+        }
+        for full in [r#"" ""#, "0", "false", "[null]", r#"{"a":1}"#] {
+            assert!(says_something(full), "{full}");
+        }
+    }
+}

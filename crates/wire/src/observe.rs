@@ -1,0 +1,300 @@
+//! Watching a response stream as it passes: has it begun, is it done, what did it cost, did it fail.
+
+use crate::api::Api;
+use crate::fields::{each_field, each_item, says_something};
+use crate::said::{InBandError, Said};
+use crate::sse::{Event, EventKind, Scanner};
+use crate::usage::{Tally, Usage};
+
+/// Watches one response stream. Feed it every chunk in order; the bytes stay the relay's.
+#[derive(Debug)]
+pub struct StreamObserver {
+    api: Api,
+    scanner: Scanner,
+    seen: Seen,
+}
+
+/// What one chunk brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fed {
+    /// An event ended in it that is neither comment nor ping: the model is alive.
+    pub progress: bool,
+    /// The stream's first token, text or tool delta ended in it.
+    pub first_content: bool,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    events: u64,
+    content_events: u64,
+    done: bool,
+    finished: bool,
+    tally: Tally,
+    error: Option<InBandError>,
+    error_first: bool,
+}
+
+impl StreamObserver {
+    /// An observer at the start of a stream that answers `api`.
+    #[must_use]
+    pub fn new(api: Api) -> Self {
+        Self {
+            api,
+            scanner: Scanner::new(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Takes the next chunk, cut anywhere.
+    pub fn feed(&mut self, chunk: &[u8]) -> Fed {
+        let Self { api, scanner, seen } = self;
+        let mut fed = Fed::default();
+        scanner.feed(chunk, |event| seen.take(*api, &event, &mut fed));
+        fed
+    }
+
+    /// Ends the stream: an event whose closing blank line never came is taken as it stands.
+    pub fn finish(&mut self) -> Fed {
+        let Self { api, scanner, seen } = self;
+        let mut fed = Fed::default();
+        scanner.finish(|event| seen.take(*api, &event, &mut fed));
+        fed
+    }
+
+    /// How many events have ended, comments and pings aside.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.seen.events
+    }
+
+    /// How many events carried a piece of the answer: text, reasoning, a tool call. Roughly the tokens
+    /// written.
+    #[must_use]
+    pub fn content_events(&self) -> u64 {
+        self.seen.content_events
+    }
+
+    /// Whether the stream's terminal event came: `[DONE]`; `message_stop`; `response.completed`, `.failed` or
+    /// `.incomplete`.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        self.seen.done
+    }
+
+    /// Whether the model said why it stopped, so that the answer is whole even if the terminal event is
+    /// missing.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        self.seen.finished
+    }
+
+    /// The token counts reported so far, the last word on each.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.seen.tally.usage()
+    }
+
+    /// The first error that came as an event.
+    #[must_use]
+    pub fn error(&self) -> Option<&InBandError> {
+        self.seen.error.as_ref()
+    }
+
+    /// Whether that error came before any piece of the answer.
+    #[must_use]
+    pub fn error_first(&self) -> bool {
+        self.seen.error_first
+    }
+
+    /// Whether a new event can be put in after what has passed; see [`Scanner::at_boundary`].
+    #[must_use]
+    pub fn at_boundary(&self) -> bool {
+        self.scanner.at_boundary()
+    }
+}
+
+impl Seen {
+    fn take(&mut self, api: Api, event: &Event<'_>, fed: &mut Fed) {
+        if event.kind == EventKind::Comment || (api == Api::Messages && event.name == Some("ping")) {
+            return;
+        }
+        let note = match api {
+            Api::Messages | Api::CountTokens => self.anthropic(event),
+            Api::Responses => self.responses(event),
+            _ => self.chunk(event),
+        };
+        if note == Note::Ping {
+            return;
+        }
+        self.events += 1;
+        fed.progress = true;
+        if note == Note::Content {
+            fed.first_content |= self.content_events == 0;
+            self.content_events += 1;
+        }
+    }
+
+    fn fail(&mut self, said: Said) {
+        if self.error.is_none() {
+            self.error = Some(said.into_in_band());
+            self.error_first = self.content_events == 0;
+        }
+    }
+
+    /// One chunk of chat/completions or completions.
+    fn chunk(&mut self, event: &Event<'_>) -> Note {
+        if event.kind == EventKind::Oversized {
+            return Note::Content;
+        }
+        if event.data.trim_ascii() == b"[DONE]" {
+            self.done = true;
+            return Note::Other;
+        }
+        let Ok(json) = std::str::from_utf8(event.data) else {
+            return Note::Other;
+        };
+        let mut note = Note::Other;
+        let mut suspect = event.name == Some("error");
+        let parsed = each_field(json, |key, value| match key {
+            r#""choices""# => {
+                let _ = each_item(value, |choice| {
+                    if self.choice(choice) {
+                        note = Note::Content;
+                    }
+                });
+            }
+            r#""usage""# => self.tally.take_openai(value),
+            r#""error""# => suspect |= value != "null",
+            r#""object""# => suspect |= value == r#""error""#,
+            _ => {}
+        });
+        if suspect {
+            let said = match (parsed, Said::from_answer(json)) {
+                (Ok(()), Ok((Some(said), _))) => said,
+                (Ok(()), _) => Said::from_object(json),
+                (Err(_), _) => Said::from_text(json),
+            };
+            self.fail(said);
+        }
+        note
+    }
+
+    /// One choice of a chunk; true if it carries a piece of the answer, beyond the role.
+    fn choice(&mut self, choice: &str) -> bool {
+        let mut content = false;
+        let _ = each_field(choice, |key, value| match key {
+            r#""finish_reason""# => self.finished |= says_something(value),
+            r#""text""# => content |= says_something(value),
+            r#""delta""# => {
+                let _ = each_field(value, |key, value| {
+                    content |= DELTA_CONTENT.contains(&key) && says_something(value);
+                });
+            }
+            _ => {}
+        });
+        content
+    }
+
+    fn responses(&mut self, event: &Event<'_>) -> Note {
+        let json = std::str::from_utf8(event.data).unwrap_or_default();
+        let mut kind = event.name;
+        let mut response = None;
+        let mut error = None;
+        let _ = each_field(json, |key, value| match key {
+            r#""type""# => kind = plain(value).or(kind),
+            r#""response""# => response = Some(value),
+            r#""error""# => error = Some(value),
+            _ => {}
+        });
+        match kind {
+            Some("response.completed" | "response.incomplete" | "response.failed") => {
+                self.done = true;
+                self.finished |= kind != Some("response.failed");
+                let _ = each_field(response.unwrap_or_default(), |key, value| match key {
+                    r#""usage""# => self.tally.take_openai(value),
+                    r#""error""# if kind == Some("response.failed") => error = Some(value),
+                    _ => {}
+                });
+                if kind == Some("response.failed") {
+                    self.fail(error.and_then(Said::from_error).unwrap_or_default());
+                }
+                Note::Other
+            }
+            Some("error") => {
+                let said = error
+                    .and_then(Said::from_error)
+                    .unwrap_or_else(|| Said::from_object(json));
+                self.fail(said);
+                Note::Other
+            }
+            Some(kind) if kind.ends_with(".delta") => Note::Content,
+            _ => Note::Other,
+        }
+    }
+
+    fn anthropic(&mut self, event: &Event<'_>) -> Note {
+        let json = std::str::from_utf8(event.data).unwrap_or_default();
+        let mut kind = event.name;
+        let (mut message, mut delta, mut usage, mut error) = (None, None, None, None);
+        let _ = each_field(json, |key, value| match key {
+            r#""type""# => kind = plain(value).or(kind),
+            r#""message""# => message = Some(value),
+            r#""delta""# => delta = Some(value),
+            r#""usage""# => usage = Some(value),
+            r#""error""# => error = Some(value),
+            _ => {}
+        });
+        match kind {
+            Some("ping") => return Note::Ping,
+            Some("content_block_delta") => return Note::Content,
+            Some("message_start") => {
+                let _ = each_field(message.unwrap_or_default(), |key, value| {
+                    if key == r#""usage""# {
+                        self.tally.take_anthropic(value);
+                    }
+                });
+            }
+            Some("message_delta") => {
+                self.tally.take_anthropic(usage.unwrap_or_default());
+                let _ = each_field(delta.unwrap_or_default(), |key, value| {
+                    self.finished |= key == r#""stop_reason""# && says_something(value);
+                });
+            }
+            Some("message_stop") => self.done = true,
+            Some("error") => self.fail(error.and_then(Said::from_error).unwrap_or_default()),
+            _ => {}
+        }
+        Note::Other
+    }
+}
+
+/// The fields of a chat delta that carry a piece of the answer: OpenAI's, and the reasoning and media fields
+/// of vLLM, SGLang, DeepSeek, OpenRouter and Ollama.
+const DELTA_CONTENT: [&str; 10] = [
+    r#""content""#,
+    r#""reasoning_content""#,
+    r#""reasoning""#,
+    r#""reasoning_details""#,
+    r#""thinking""#,
+    r#""refusal""#,
+    r#""tool_calls""#,
+    r#""function_call""#,
+    r#""audio""#,
+    r#""images""#,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Note {
+    Ping,
+    Content,
+    Other,
+}
+
+/// A raw string without escapes.
+fn plain(raw: &str) -> Option<&str> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    (!inner.contains('\\')).then_some(inner)
+}
+
+#[cfg(test)]
+mod tests;

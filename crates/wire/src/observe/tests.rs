@@ -1,0 +1,319 @@
+use super::*;
+
+fn watch(api: Api, stream: &str) -> StreamObserver {
+    let mut observer = StreamObserver::new(api);
+    observer.feed(stream.as_bytes());
+    observer
+}
+
+/// The stream of these data lines.
+fn stream(events: &[&str]) -> String {
+    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+}
+
+#[test]
+fn chat_content_is_told_from_the_rest() {
+    let content = |chunk: &str| watch(Api::ChatCompletions, &stream(&[chunk])).content_events();
+    for delta in [
+        r#"{"content":"x"}"#,
+        r#"{"role":"assistant","content":" "}"#,
+        r#"{"content":null,"reasoning_content":"x"}"#,
+        r#"{"reasoning":"x"}"#,
+        r#"{"content":[{"type":"thinking"}]}"#,
+        r#"{"refusal":"x"}"#,
+        r#"{"tool_calls":[{"index":0}]}"#,
+        r#"{"tool_calls":{"index":0}}"#,
+        r#"{"function_call":{"name":"f"}}"#,
+    ] {
+        assert_eq!(
+            content(&format!(r#"{{"choices":[{{"delta":{delta}}}]}}"#)),
+            1,
+            "{delta}"
+        );
+    }
+    for chunk in [
+        r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#,
+        r#"{"choices":[{"delta":{"role":"assistant","content":null,"tool_calls":[],"refusal":null}}]}"#,
+        r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#,
+        r#"{"prompt_filter_results":[{"content":"x"}],"choices":[]}"#,
+        "{}",
+        "not json",
+        "[DONE]",
+    ] {
+        assert_eq!(content(chunk), 0, "{chunk}");
+    }
+    assert_eq!(
+        watch(Api::Completions, &stream(&[r#"{"choices":[{"text":"x"}]}"#])).content_events(),
+        1
+    );
+    assert_eq!(
+        watch(Api::Completions, &stream(&[r#"{"choices":[{"text":""}]}"#])).content_events(),
+        0
+    );
+}
+
+#[test]
+fn two_choices_in_one_chunk_are_one_event() {
+    let observer = watch(
+        Api::ChatCompletions,
+        &stream(&[r#"{"choices":[{"delta":{"content":"a"}},{"delta":{},"finish_reason":"stop"}]}"#]),
+    );
+    assert_eq!(
+        (observer.events(), observer.content_events(), observer.finished()),
+        (1, 1, true)
+    );
+}
+
+#[test]
+fn progress_and_first_content_by_chunk() {
+    let mut observer = StreamObserver::new(Api::ChatCompletions);
+    let mut check = |chunk: &str, progress, first_content| {
+        assert_eq!(
+            observer.feed(chunk.as_bytes()),
+            Fed {
+                progress,
+                first_content
+            },
+            "{chunk:?}"
+        );
+    };
+    check(": keep-alive\n\n", false, false);
+    check(
+        "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n",
+        true,
+        false,
+    );
+    check("data: {\"choices\":[{\"delta\":", false, false);
+    check(
+        "{\"content\":\"x\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"y\"}}]}\n\n",
+        true,
+        true,
+    );
+    check(
+        "data: {\"choices\":[{\"delta\":{\"content\":\"z\"}}]}\n\n",
+        true,
+        false,
+    );
+    check("data: [DONE]\n\n", true, false);
+    assert_eq!(
+        (observer.events(), observer.content_events(), observer.done()),
+        (5, 3, true)
+    );
+}
+
+#[test]
+fn pings_are_no_progress() {
+    for ping in [
+        "event: ping\ndata: {\"type\": \"ping\"}\n\n",
+        "data: {\"type\":\"ping\"}\n\n",
+        "event: ping\ndata: {}\n\n",
+    ] {
+        let mut observer = StreamObserver::new(Api::Messages);
+        assert_eq!(observer.feed(ping.as_bytes()), Fed::default(), "{ping}");
+        assert_eq!(observer.events(), 0);
+    }
+}
+
+#[test]
+fn the_last_usage_counts_and_null_does_not() {
+    let observer = watch(
+        Api::ChatCompletions,
+        &stream(&[
+            r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1}}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":4}}}"#,
+            r#"{"choices":[],"usage":null}"#,
+        ]),
+    );
+    assert_eq!(
+        observer.usage(),
+        Some(Usage {
+            prompt_tokens: 5,
+            completion_tokens: 9,
+            cached_tokens: Some(4)
+        })
+    );
+    assert_eq!(
+        watch(Api::ChatCompletions, &stream(&[r#"{"usage":null}"#])).usage(),
+        None
+    );
+}
+
+#[test]
+fn anthropic_usage_is_put_together() {
+    let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_read_input_tokens":85,"output_tokens":1}}}"#;
+    let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}"#;
+    let observer = watch(Api::Messages, &stream(&[start]));
+    assert_eq!(
+        observer
+            .usage()
+            .map(|usage| (usage.prompt_tokens, usage.completion_tokens)),
+        Some((100, 1))
+    );
+    assert!(!observer.finished());
+    let observer = watch(
+        Api::Messages,
+        &stream(&[start, delta, r#"{"type":"message_stop"}"#]),
+    );
+    assert_eq!(
+        observer.usage(),
+        Some(Usage {
+            prompt_tokens: 100,
+            completion_tokens: 7,
+            cached_tokens: Some(85)
+        })
+    );
+    assert!(observer.finished() && observer.done());
+}
+
+#[test]
+fn errors_in_every_dialect() {
+    let check = |api, stream: &str, status: Option<u16>, message: &str| {
+        let observer = watch(api, stream);
+        let error = observer.error().unwrap_or_else(|| panic!("no error in {stream}"));
+        assert_eq!(
+            (error.status, error.message.as_str()),
+            (status, message),
+            "{stream}"
+        );
+        assert!(observer.error_first());
+    };
+    let chat = Api::ChatCompletions;
+    check(
+        chat,
+        "data: {\"error\":{\"message\":\"m\",\"code\":500}}\n\n",
+        Some(500),
+        "m",
+    );
+    check(
+        chat,
+        "data: {\"error\":{\"message\":\"m\",\"code\":\"429\"}}\n\n",
+        Some(429),
+        "m",
+    );
+    check(
+        chat,
+        "data: {\"error\":{\"message\":\"m\",\"type\":\"x\",\"code\":200}}\n\n",
+        None,
+        "m",
+    );
+    check(chat, "data: {\"error\":\"m\"}\n\n", None, "m");
+    check(
+        chat,
+        "data: {\"object\":\"error\",\"message\":\"m\",\"code\":400}\n\n",
+        Some(400),
+        "m",
+    );
+    check(chat, "event: error\ndata: {\"message\":\"m\"}\n\n", None, "m");
+    check(chat, "event: error\ndata: plain words\n\n", None, "plain words");
+    check(
+        Api::Responses,
+        "event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"m\",\"param\":null}\n\n",
+        Some(429),
+        "m",
+    );
+    check(
+        Api::Responses,
+        "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\",\"message\":\"m\"}}}\n\n",
+        Some(500),
+        "m",
+    );
+    for (kind, status) in [
+        ("invalid_request_error", 400),
+        ("authentication_error", 401),
+        ("permission_error", 403),
+        ("not_found_error", 404),
+        ("request_too_large", 413),
+        ("rate_limit_error", 429),
+        ("api_error", 500),
+        ("timeout_error", 504),
+        ("overloaded_error", 529),
+    ] {
+        let event = format!(
+            "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"type\":\"{kind}\",\"message\":\"m\"}}}}\n\n"
+        );
+        check(Api::Messages, &event, Some(status), "m");
+    }
+}
+
+#[test]
+fn an_error_after_content_is_not_first() {
+    let error = "data: {\"error\":{\"message\":\"m\"}}\n\n";
+    let content = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
+    let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+    assert!(watch(Api::ChatCompletions, &format!("{role}{error}")).error_first());
+    assert!(!watch(Api::ChatCompletions, &format!("{content}{error}")).error_first());
+    assert!(watch(Api::ChatCompletions, &format!("{error}{content}")).error_first());
+}
+
+#[test]
+fn terminal_events() {
+    let done = |api, data: &str| {
+        let observer = watch(api, &stream(&[data]));
+        (observer.done(), observer.finished())
+    };
+    assert_eq!(done(Api::ChatCompletions, "[DONE]"), (true, false));
+    assert_eq!(
+        done(
+            Api::ChatCompletions,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#
+        ),
+        (false, true)
+    );
+    assert_eq!(
+        done(
+            Api::ChatCompletions,
+            r#"{"choices":[{"delta":{},"finish_reason":""}]}"#
+        ),
+        (false, false)
+    );
+    assert_eq!(done(Api::Messages, r#"{"type":"message_stop"}"#), (true, false));
+    assert_eq!(
+        done(
+            Api::Messages,
+            r#"{"type":"message_delta","delta":{"stop_reason":null}}"#
+        ),
+        (false, false)
+    );
+    assert_eq!(
+        done(Api::Responses, r#"{"type":"response.completed","response":{}}"#),
+        (true, true)
+    );
+    assert_eq!(
+        done(Api::Responses, r#"{"type":"response.incomplete"}"#),
+        (true, true)
+    );
+    assert_eq!(
+        done(Api::Responses, r#"{"type":"response.failed"}"#),
+        (true, false)
+    );
+    assert_eq!(
+        done(Api::Responses, r#"{"type":"response.in_progress"}"#),
+        (false, false)
+    );
+    assert!(
+        watch(Api::Responses, &stream(&[r#"{"type":"response.failed"}"#]))
+            .error()
+            .is_some()
+    );
+}
+
+#[test]
+fn a_terminal_event_without_its_blank_line_counts_at_the_end() {
+    let mut observer = watch(Api::ChatCompletions, "data: [DONE]");
+    assert!(!observer.done());
+    observer.finish();
+    assert!(observer.done());
+}
+
+#[test]
+fn oversized_events_are_known_by_name() {
+    let big = "x".repeat(crate::sse::EVENT_BYTES_MAX);
+    let observer = watch(
+        Api::Responses,
+        &format!("event: response.completed\ndata: {big}\n\n"),
+    );
+    assert!(observer.done());
+    let observer = watch(Api::ChatCompletions, &format!("data: {big}x\n\ndata: [DONE]\n\n"));
+    assert_eq!((observer.content_events(), observer.done()), (1, true));
+}

@@ -1,0 +1,14 @@
+//! Tests of the crate from outside: properties, real streams and bodies, and golden answers in every dialect.
+
+#[cfg(test)]
+mod answering;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod peeking;
+#[cfg(test)]
+mod recorded;
+#[cfg(test)]
+mod recordings;
+#[cfg(test)]
+mod splitting;

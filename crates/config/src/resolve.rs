@@ -2,6 +2,7 @@
 
 mod keys;
 mod pools;
+mod retry;
 mod routes;
 mod server;
 

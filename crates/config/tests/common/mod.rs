@@ -65,3 +65,33 @@ pub fn route(more: &str) -> String {
         pool("c")
     )
 }
+
+/// Path, message and hint of every problem.
+pub fn check_problems(text: &str, expect: &[&str]) {
+    let line = |problem: &Problem| {
+        assert!(problem.line > 0 && problem.column > 0, "{problem}");
+        let path = if problem.path.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", problem.path)
+        };
+        let hint = problem
+            .hint
+            .as_ref()
+            .map(|hint| format!(" | {hint}"))
+            .unwrap_or_default();
+        format!("{path}{}{hint}", problem.message)
+    };
+    let got: Vec<String> = bad(text).iter().map(line).collect();
+    assert_eq!(got, expect, "{text}");
+}
+
+/// Every problem as it is shown: place, path, message and hint.
+pub fn check_places(text: &str, expect: &[&str]) {
+    let got: Vec<String> = bad(text).iter().map(ToString::to_string).collect();
+    let got: Vec<String> = got
+        .iter()
+        .map(|line| line.replace("t.yaml", "").replace("\n    ", " | "))
+        .collect();
+    assert_eq!(got, expect, "{text}");
+}

@@ -1,4 +1,9 @@
 //! Tidy checks over the repository's files: what reviewers should not have to look for.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed check is reported by its panic"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

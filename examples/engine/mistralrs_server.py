@@ -453,8 +453,9 @@ def main():
         sys.exit(f"{args.name}: cannot listen on {args.host}:{args.port}: {error.strerror}")
     port = server.server_address[1]
     stopped = threading.Event()
-    for number_ in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number_, lambda *_: stopped.set())
+    for name in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(name) is not signal.SIG_IGN:  # a shell ignores Ctrl-C on behalf of its background jobs
+            signal.signal(name, lambda *_: stopped.set())
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"{args.name} listens on http://{args.host}:{port} and loads {Path(args.model_file).name}", file=sys.stderr, flush=True)
     if args.port_file:

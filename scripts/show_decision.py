@@ -15,7 +15,10 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-WHY_NO_ENDPOINT = {"state": "not usable now"}
+WHY_LEFT_OUT = {"state": "not usable now"}
+FLAGS = {"tie": "the totals were equal, so chance decided",
+         "session_moved": "the session's home was left for this request",
+         "failed_open": "nothing was usable, so those that may yet work were tried"}
 
 
 def fetch(admin, token, route):
@@ -57,17 +60,21 @@ def explain(decision):
         lines = ["no endpoint could take it"]
     else:
         lines = [f"{place(decision)} was chosen by {decision.get('route_by', 'the route')}"]
+    if (decision.get("attempt") or 1) > 1:
+        lines[0] = f"attempt {decision['attempt']}: {lines[0]}"
     if "live" in decision and "candidates" in decision:
         lines[0] += f" among {decision['live']} live of {decision['candidates']} candidates"
     dropped = decision.get("dropped") or {}
     if dropped:
-        lines.append("left out: " + ", ".join(f"{count} {WHY_NO_ENDPOINT.get(why, f'by {why}')}"
+        lines.append("left out: " + ", ".join(f"{count} {WHY_LEFT_OUT.get(why, f'by {why}')}"
                                               for why, count in sorted(dropped.items())))
+    abstained = decision.get("abstained") or {}
+    if abstained:
+        lines.append("without a say: " + ", ".join(f"{policy} ({why})" for policy, why in sorted(abstained.items())))
     rows = [(place(choice), sum_of(choice)) for choice in (decision, decision.get("runner_up") or {}) if sum_of(choice)]
     width = max((len(name) for name, _ in rows), default=0)
     lines += [f"{name:<{width}}  {total}" for name, total in rows]
-    if decision.get("tie"):
-        lines.append("the totals were equal, so chance decided")
+    lines += [words for flag, words in FLAGS.items() if decision.get(flag)]
     return lines
 
 

@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-WHY_LEFT_OUT = {"state": "not usable now"}
+WHY_LEFT_OUT = {"state": "not usable now", "tried": "already tried"}
 FLAGS = {"tie": "the totals were equal, so chance decided",
          "session_moved": "the session's home was left for this request",
          "failed_open": "nothing was usable, so those that may yet work were tried"}

@@ -15,7 +15,6 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-WHY_LEFT_OUT = {"state": "not usable now", "tried": "already tried"}
 FLAGS = {"tie": "the totals were equal, so chance decided",
          "session_moved": "the session's home was left for this request",
          "failed_open": "nothing was usable, so those that may yet work were tried"}
@@ -66,8 +65,7 @@ def explain(decision):
         lines[0] += f" among {decision['live']} live of {decision['candidates']} candidates"
     dropped = decision.get("dropped") or {}
     if dropped:
-        lines.append("left out: " + ", ".join(f"{count} {WHY_LEFT_OUT.get(why, f'by {why}')}"
-                                              for why, count in sorted(dropped.items())))
+        lines.append("left out: " + ", ".join(f"{count} ({why})" for why, count in sorted(dropped.items())))
     abstained = decision.get("abstained") or {}
     if abstained:
         lines.append("without a say: " + ", ".join(f"{policy} ({why})" for policy, why in sorted(abstained.items())))

@@ -1,8 +1,8 @@
 //! `weighbridge drain`: takes an endpoint out of service without losing a request.
 
 use super::admin::endpoint::Named;
-use super::admin::table::print;
 use super::admin::{Api, Reach};
+use super::output;
 use crate::exit::Failure;
 use serde_json::json;
 use std::io::IsTerminal;
@@ -46,14 +46,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     if args.json {
-        return print(&format!("{state}\n"));
+        return output(&format!("{state}\n"));
     }
     let running = match state["inflight"].as_u64().unwrap_or_default() {
         0 => "idle".to_owned(),
         1 => "1 request still running".to_owned(),
         many => format!("{many} requests still running"),
     };
-    print(&format!("{named}: draining, {running}\n"))
+    output(&format!("{named}: draining, {running}\n"))
 }
 
 fn wait_idle(api: &Api, named: &Named, wait: Duration) -> Result<(), Failure> {

@@ -2,8 +2,8 @@
 
 mod shown;
 
-use super::admin::table::print;
 use super::admin::{Api, USUAL};
+use super::output;
 use crate::exit::Failure;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::value::RawValue;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(config) => offline(args, config, &body)?,
         None => ask(args, &body)?,
     };
-    print(&match args.json {
+    output(&match args.json {
         true => format!("{explanation}\n"),
         false => shown::table(&explanation),
     })

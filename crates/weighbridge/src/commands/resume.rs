@@ -2,7 +2,8 @@
 
 use super::admin::Reach;
 use super::admin::endpoint::Named;
-use super::admin::table::{print, printable};
+use super::admin::table::printable;
+use super::output;
 use crate::exit::Failure;
 use serde_json::json;
 
@@ -30,12 +31,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let named = Named::find(&args.endpoint, &api.get("/api/endpoints")?).map_err(Failure::BadInput)?;
     let state = named.change(&api, &json!({"resume": true}))?;
     if args.json {
-        return print(&format!("{state}\n"));
+        return output(&format!("{state}\n"));
     }
     let word = state["state"].as_str().unwrap_or_default();
     let reason = match state["reason"].as_str() {
         Some(reason) if !reason.is_empty() => format!(" ({})", printable(reason)),
         _ => String::new(),
     };
-    print(&format!("{named}: {word}{reason}\n"))
+    output(&format!("{named}: {word}{reason}\n"))
 }

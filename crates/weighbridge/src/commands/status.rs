@@ -1,12 +1,12 @@
 //! `weighbridge status`: the running gateway at a glance.
 
 use super::admin::endpoint::list;
-use super::admin::table::{Table, number, print, printable};
+use super::admin::table::{Table, number, printable};
 use super::admin::{Api, Reach};
 use crate::exit::Failure;
 use serde_json::{Value, json};
-use std::fmt::Write;
-use std::io::IsTerminal;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, IsTerminal, Write as _};
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
@@ -19,8 +19,8 @@ Examples:
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Moves a terminal's cursor home and clears what is below it.
 const CLEAR: &str = "\x1b[H\x1b[J";
-/// Clears the whole screen, once.
-const CLEAR_ALL: &str = "\x1b[2J";
+/// Clears the whole screen first.
+const CLEAR_ALL: &str = "\x1b[2J\x1b[H";
 
 /// Arguments of `weighbridge status`.
 #[derive(clap::Args)]
@@ -40,20 +40,31 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let api = args.reach.api()?;
     let clears = args.watch && !args.json && std::io::stdout().is_terminal();
-    if clears {
-        print(CLEAR_ALL)?;
-    }
+    let mut before = if clears { CLEAR_ALL } else { "" };
     loop {
         let seen = look(&api)?;
         let text = match args.json {
-            true => format!("{seen}\n"),
-            false => show(&seen),
+            true => format!("{before}{seen}\n"),
+            false => format!("{before}{}", show(&seen)),
         };
-        print(&format!("{}{text}", if clears { CLEAR } else { "" }))?;
+        match std::io::stdout().lock().write_all(text.as_bytes()) {
+            // The reader has gone, and with it the reason to look again.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => {
+                let message = format!("cannot write to standard output: {error}");
+                return Err(Failure::Failed(message));
+            }
+            Ok(()) => {}
+        }
         if !args.watch {
             return Ok(());
         }
         std::thread::sleep(LOOK_EVERY);
+        before = match (clears, args.json) {
+            (true, _) => CLEAR,
+            (false, true) => "",
+            (false, false) => "\n",
+        };
     }
 }
 

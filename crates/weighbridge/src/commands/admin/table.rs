@@ -1,8 +1,5 @@
 //! Text tables for people.
 
-use crate::exit::Failure;
-use std::io::Write;
-
 /// Rows of cells under a head.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -62,16 +59,6 @@ pub(crate) fn number(value: f64) -> String {
     }
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// Writes to standard output. A reader that has gone ends the command, and is no failure of it.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        Err(error) => Err(Failure::Failed(format!("cannot write: {error}"))),
-        Ok(()) => Ok(()),
-    }
 }
 
 #[cfg(test)]

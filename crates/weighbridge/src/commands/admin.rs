@@ -62,21 +62,30 @@ impl Api {
         Ok(Self { client, no_token })
     }
 
-    /// GET of `path` as JSON.
+    /// GET of `path`, which every gateway has, as JSON.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.send(Method::GET, path, String::new())
+        let answer = self.answer(Method::GET, path, String::new())?;
+        match answer.status {
+            StatusCode::NOT_FOUND => Err(self.foreign()),
+            _ => self.json(&answer),
+        }
     }
 
     /// Sends `body` and gives the JSON that comes back, or the failure that the gateway tells.
     pub(crate) fn send(&self, method: Method, path: &str, body: String) -> Result<Value, Failure> {
-        let answer = self
-            .client
-            .ask(method, path, body)
-            .map_err(|error| self.unreached(&error))?;
+        self.json(&self.answer(method, path, body)?)
+    }
+
+    fn answer(&self, method: Method, path: &str, body: String) -> Result<Answer, Failure> {
+        let answer = self.client.ask(method, path, body);
+        answer.map_err(|error| self.unreached(&error))
+    }
+
+    fn json(&self, answer: &Answer) -> Result<Value, Failure> {
         if answer.status.is_success() {
             return serde_json::from_slice(&answer.body).map_err(|_| self.foreign());
         }
-        Err(self.refused(&answer))
+        Err(self.refused(answer))
     }
 
     fn unreached(&self, error: &Unreached) -> Failure {

@@ -7,6 +7,7 @@
 pub mod problems;
 pub mod resolved;
 
+mod address;
 mod diff;
 mod forms;
 mod kinds;

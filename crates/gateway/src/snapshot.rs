@@ -40,6 +40,8 @@ pub struct RouteEntry {
     pub route_by: &'static str,
     pub(crate) affinity: Option<SessionKeys>,
     pub(crate) retry: RetrySpec,
+    /// What the route says of re-sending; none: as the pool.
+    pub(crate) resend: Option<bool>,
     /// Series of requests that no target served.
     pub(crate) unserved: TargetSeries,
 }
@@ -165,6 +167,7 @@ impl Snapshot {
                     .collect(),
                 affinity,
                 retry: spec.retry.clone(),
+                resend: route.resend,
                 unserved: metrics.target(&route.name, ""),
             });
             routes.insert(route.name.clone(), entry.clone());

@@ -39,7 +39,7 @@ fn error(protocol: Protocol, answer: &Response) -> Value {
         .unwrap_or_else(|| panic!("no type: {body}"));
     assert!(!kind.is_empty());
     match protocol {
-        Protocol::OpenAi => assert!(error.get("code").is_some(), "{body}"),
+        Protocol::OpenAi => assert!(body.get("type").is_none(), "{body}"),
         Protocol::Anthropic => assert_eq!(body["type"], "error", "{body}"),
     }
     error

@@ -154,7 +154,7 @@ fn sec1_an_error_inside_a_stream_tells_it_to_nobody() {
     let modes = [
         format!("error_event=0,{said}"),
         format!("error_event=3,{said}"),
-        format!("error_event=3,split=7,{said}"),
+        format!("error_event=3,coalesce,{said}"),
     ];
     let modes: Vec<_> = modes.iter().map(String::as_str).collect();
     leaks(&a, &gateway, &modes);
@@ -210,4 +210,24 @@ fn sec1_a_config_that_is_refused_shows_no_key() {
     ));
     assert_eq!(code, Some(2));
     holds_none("the refusal", &output);
+}
+
+#[test]
+fn sec1_what_every_url_may_hold_is_no_secret() {
+    let [a] = Upstream::start_all(["A"]);
+    let pool = pool("p", &[], &[]).replace(
+        "endpoints: []",
+        &format!(
+            "endpoints: [{{name: Q, url: \"{}/?api-version=2024-10-21&n=1\"}}]",
+            a.url()
+        ),
+    );
+    let gateway = gateway(&format!("pools:\n{pool}"));
+    a.set_mode("status=400,err_msg=use 2024-10-21 and 1,h.x-version=2024-10-21,h.x-count=1");
+    let answer = Request::post(&gateway.url("/v1/chat/completions"), chat("p", "x")).send();
+    assert_eq!(answer.json()["error"]["message"], "use 2024-10-21 and 1");
+    assert_eq!(
+        (answer.header("x-version"), answer.header("x-count")),
+        (Some("2024-10-21"), Some("1"))
+    );
 }

@@ -1,5 +1,6 @@
 //! One module per command; this one lists them.
 
+mod demo;
 mod engine;
 mod serve;
 
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 pub(crate) enum Command {
     /// The gateway.
     Serve(serve::Args),
+    /// Everything in one process: simulated engines, the gateway and a little traffic.
+    Demo(demo::Args),
     /// One simulated inference engine behind the usual HTTP endpoints.
     Engine(engine::Args),
 }
@@ -21,6 +24,7 @@ impl Command {
     pub(crate) fn run(self) -> ExitCode {
         let done = match self {
             Self::Serve(args) => serve::run(args),
+            Self::Demo(args) => demo::run(args),
             Self::Engine(args) => engine::run(args),
         };
         done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)

@@ -2,6 +2,7 @@
 
 mod admin;
 mod check;
+mod demo;
 mod drain;
 mod engine;
 mod explain;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Serve(serve::Args),
     /// Says everything that is wrong with a config file, and what in it will surprise.
     Check(check::Args),
+    /// Everything in one process: simulated engines, the gateway and a little traffic.
+    Demo(demo::Args),
     /// One simulated inference engine behind the usual HTTP endpoints.
     Engine(engine::Args),
     /// Prints the JSON schema of the config file.
@@ -58,6 +61,7 @@ impl Command {
         let done = match self {
             Self::Serve(args) => serve::run(args),
             Self::Check(args) => check::run(args),
+            Self::Demo(args) => demo::run(args),
             Self::Engine(args) => engine::run(args),
             Self::Schema(args) => schema::run(args),
             Self::Status(args) => status::run(&args),

@@ -34,6 +34,7 @@ impl Scheduler {
             .map(|route| Arc::clone(&route.plan));
         match (self.requests.remove(&id), plan) {
             (Some(mut request), Some(plan)) => {
+                request.passed.retain(|route| *route != plan.id);
                 request.trail.push(std::mem::replace(&mut request.plan, plan));
                 request.arrival = arrival;
                 request.all_refused = true;
@@ -49,6 +50,7 @@ impl Scheduler {
                     arrival,
                     plan,
                     trail: SmallVec::new(),
+                    passed: SmallVec::new(),
                     attempts: 0,
                     tried: SmallVec::new(),
                     stage: Stage::FallingBack,
@@ -65,18 +67,21 @@ impl Scheduler {
         }
     }
 
-    /// The first choice on a route. What is sick is tried only where no fallback route has anything that lives.
+    /// The first choice on a route. What is sick is tried only where no fallback route has anything that lives; a route
+    /// that is left untried for that is come back to if the others fail.
     fn enter(&mut self, mut request: Request, kind: Kind, actions: &mut Vec<Action>) {
         let verdict = match self.decide(&request, kind) {
             Ok(decided) => {
                 request.failed_open = decided.take.live.is_none();
                 if request.failed_open {
                     request.refusal = Some(self.unavailable(&request));
+                    request.pass();
                     request = match self.fall_back(request, Among::Live, actions) {
                         None => return,
                         Some(request) => request,
                     };
                 }
+                request.passed.retain(|route| *route != request.plan.id);
                 self.dispatch(request, decided, actions);
                 return;
             }

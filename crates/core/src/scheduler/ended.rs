@@ -152,7 +152,7 @@ impl Scheduler {
     }
 
     /// Sends the request on to the next route that it has not been to: of its own route's list first, then of the lists
-    /// of the routes that led here. Gives it back if there is none.
+    /// of the routes that led here, then those that it had left untried. Gives it back if there is none.
     pub(super) fn fall_back(
         &mut self,
         mut request: Request,
@@ -177,12 +177,15 @@ impl Scheduler {
     }
 
     fn next_fallback(&self, request: &Request, among: Among) -> Option<RouteId> {
-        std::iter::once(&request.plan)
+        let named = std::iter::once(&request.plan)
             .chain(request.trail.iter().rev())
             .flat_map(|plan| &plan.fallback)
             .filter(|step| step.on_unavailable)
-            .filter_map(|step| self.route_names.get(&step.route).copied())
-            .find(|route| !request.visited(*route) && (among == Among::All || self.lives(*route, request)))
+            .filter_map(|step| self.route_names.get(&step.route).copied());
+        named
+            .chain(request.passed.iter().copied())
+            .filter(|route| !request.is_done_with(*route))
+            .find(|route| among == Among::All || self.lives(*route, request))
     }
 
     /// Whether a candidate of `route` can take the request now.

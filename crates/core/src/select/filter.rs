@@ -23,7 +23,7 @@ pub(super) fn run(query: &Query<'_>, scratch: &mut Scratch, keeps_full: bool) ->
             order = target.order;
         }
     }
-    scratch.order = order;
+    scratch.order = if order == u16::MAX { 0 } else { order };
     for target in &plan.targets {
         for place in target.candidates.clone() {
             if scratch.dropped[place].is_some() {
@@ -70,6 +70,8 @@ fn reason(query: &Query<'_>, candidate: &Candidate) -> Option<Dropped> {
     match endpoint.blocked(query.now) {
         Some(StateKind::Full) => Some(Dropped::Capacity),
         Some(kind) => Some(Dropped::State(kind)),
+        // Not all of its keys cool, so one is free.
+        None if query.tried.is_empty() => None,
         None => key(query, candidate).is_none().then_some(Dropped::Tried),
     }
 }

@@ -66,7 +66,7 @@ fn never_after_the_first_byte_and_never_beyond_max_attempts() {
 /// A 429 on one key leaves the endpoint's others; a failed connection does not.
 #[test]
 fn tried_is_the_key_or_the_endpoint() {
-    for (outcome, same) in [(wait(429, 1), true), (Outcome::Refused, false)] {
+    for (outcome, same) in [(wait(429, 1), true), (Outcome::ConnectTimeout, false)] {
         let mut world = singles(2, |pool, route| {
             pool.keys = 2;
             route.targets[1].order = 2;

@@ -409,6 +409,45 @@ fn silence_stalls_and_a_byte_ends_it() {
     assert_eq!(world.state(0), StateKind::Live, "nothing is running");
 }
 
+#[test]
+fn a_probe_ends_a_stall() {
+    let mut world = singles(1, |pool, _| {
+        pool.stall_after = Some(ms(1_000));
+        pool.probe = Some(probe());
+    });
+    let id = world.get(0).endpoint;
+    let mut probed = world.until(1_000).contains(&Action::Probe(id));
+    assert_eq!(world.state(0), StateKind::Stalled);
+    while !probed {
+        probed = world
+            .until(world.now.nanos() / 1_000_000 + 1)
+            .contains(&Action::Probe(id));
+    }
+    world.probed(0, true);
+    assert_eq!(world.state(0), StateKind::Live);
+}
+
+#[test]
+fn success_after_failing_open_clears_what_probes_found() {
+    let mut world = singles(1, |pool, _| pool.probe = Some(probe()));
+    let id = world.endpoint(0, 0);
+    for _ in 0..3 {
+        while !world
+            .until(world.now.nanos() / 1_000_000 + 1)
+            .contains(&Action::Probe(id))
+        {}
+        world.probed(0, false);
+    }
+    assert_eq!(world.state(0), StateKind::Unhealthy);
+    let dispatch = world.get(0);
+    assert!(dispatch.decision.failed_open);
+    world.end(&dispatch, Outcome::Complete).relays(None);
+    assert_eq!(
+        (world.state(0), world.view(0, 0).probe_failures),
+        (StateKind::Live, 0)
+    );
+}
+
 /// FAIL-3 (ii): the only endpoint is never closed by its own breaker.
 #[test]
 fn a_pool_of_one_fails_open() {

@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
+    /// Whether a request that was surely not served may be sent again.
+    resend: bool,
     pub(crate) deadlines: Deadlines,
 }
 
@@ -84,6 +86,9 @@ impl Plan {
             uri,
             headers,
             body,
+            resend: (run.flight.record.route.as_ref())
+                .and_then(|route| route.resend)
+                .unwrap_or(pool.config.resend),
             deadlines: Deadlines {
                 began,
                 first: began + first,
@@ -141,7 +146,7 @@ impl Plan {
             && link.idle >= RESEND_IDLE
             && failure.after <= RESEND_WITHIN
             && (failure.error.is_incomplete_message() || failure.error.is_closed() || is_io(&failure.error));
-        self.upstream.pool.config.resend && (!failure.written || had_closed)
+        self.resend && (!failure.written || had_closed)
     }
 
     /// Holds the head of a stream back until its first event, or its first comment, is here.

@@ -2,6 +2,7 @@
 
 use super::attempt::Deadlines;
 use super::flight::Flight;
+use super::headers::secrets_blanked;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
@@ -133,12 +134,21 @@ impl Relay {
                 .filter(|_| streams)
                 .map(|total| began + total),
         };
+        let failed = source
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.error().is_some());
+        let first = if failed {
+            secrets_blanked(source.first, &upstream.pool.secrets)
+        } else {
+            source.first
+        };
         let mut relay = Self {
             flight,
             upstream,
             api,
             status,
-            first: Some(source.first),
+            first: Some(first),
             source: Some((source.link, source.body)),
             observer: source.observer,
             clocks,
@@ -187,8 +197,7 @@ impl Relay {
             match link.poll_frame(body, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
-                    self.watch(&data);
-                    return Poll::Ready(Some(Ok(data)));
+                    return Poll::Ready(Some(Ok(self.watch(data))));
                 }
                 Poll::Ready(Some(Err(_))) => self.broke(),
                 Poll::Ready(None) => self.ended(),
@@ -223,16 +232,23 @@ impl Relay {
             .is_some_and(|observer| observer.at_boundary())
     }
 
-    fn watch(&mut self, data: &[u8]) {
+    /// Looks at what passes, and gives what may pass: an upstream's error may quote the key that it was sent.
+    fn watch(&mut self, data: Bytes) -> Bytes {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
-            return;
+            return data;
         };
         let before = observer.content_events();
-        let fed = observer.feed(data);
+        let fed = observer.feed(&data);
         let content = observer.content_events() > before;
+        let failed = observer.error().is_some();
         if fed.progress {
             self.note(Instant::now(), true, content);
+        }
+        if failed {
+            secrets_blanked(data, &self.upstream.pool.secrets)
+        } else {
+            data
         }
     }
 

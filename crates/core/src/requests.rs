@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) plan: Arc<Plan>,
     /// Routes that fell back to this one, the first one first.
     pub(crate) trail: SmallVec<[Arc<Plan>; 1]>,
-    /// Of those, the ones that were left untried because nothing of them was live.
+    /// Of those, the ones that were left with something untried, because it was not live.
     pub(crate) passed: SmallVec<[RouteId; 1]>,
     /// Attempts so far, over all routes.
     pub(crate) attempts: u32,
@@ -87,11 +87,16 @@ impl Request {
         self.plan.id == route || (visited && !self.passed.contains(&route))
     }
 
-    /// Notes that the route is left untried; once, so that no two routes can send it to and fro for ever.
+    /// Notes that the route is left with something untried; once, so that no two routes can send it to and fro for ever.
     pub(crate) fn pass(&mut self) {
         if !self.trail.iter().any(|plan| plan.id == self.plan.id) {
             self.passed.push(self.plan.id);
         }
+    }
+
+    /// Notes that it is not left after all, or come back to.
+    pub(crate) fn unpass(&mut self) {
+        self.passed.retain(|route| *route != self.plan.id);
     }
 }
 

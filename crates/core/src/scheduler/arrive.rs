@@ -34,8 +34,8 @@ impl Scheduler {
             .map(|route| Arc::clone(&route.plan));
         match (self.requests.remove(&id), plan) {
             (Some(mut request), Some(plan)) => {
-                request.passed.retain(|route| *route != plan.id);
                 request.trail.push(std::mem::replace(&mut request.plan, plan));
+                request.unpass();
                 request.arrival = arrival;
                 request.all_refused = true;
                 request.failed_open = false;
@@ -80,8 +80,8 @@ impl Scheduler {
                         None => return,
                         Some(request) => request,
                     };
+                    request.unpass();
                 }
-                request.passed.retain(|route| *route != request.plan.id);
                 self.dispatch(request, decided, actions);
                 return;
             }

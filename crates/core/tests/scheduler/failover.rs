@@ -234,6 +234,28 @@ fn comes_back_to_what_was_left_untried() {
     world.end(&second, Outcome::Refused).relays(Some(ms(1_000)));
 }
 
+/// The same where an attempt was made before: whoever of the first pool is taken for dead may be back by now.
+#[test]
+fn comes_back_to_the_rest_of_a_pool() {
+    let mut one = route("first", &[0]);
+    one.fallback = vec![fallback("second")];
+    one.retry.max_attempts = 4;
+    let spec = fleet(vec![pool("a", 2), pool("b", 1)], vec![one, route("second", &[1])]);
+    let mut world = World::new(spec);
+    let first = world.get(0);
+    let second = world.end(&first, Outcome::Refused).sent();
+    world.end(&second, Outcome::Complete).relays(None);
+    let request = world.get(0);
+    assert_eq!(request.endpoint, second.endpoint, "the other one is away");
+    let step = world.end(&request, Outcome::Refused);
+    let fallen = follow(&mut world, request.request, step).sent();
+    assert_eq!(world.pool_of(&fallen), 1);
+    let step = world.end(&fallen, Outcome::Refused);
+    let back = follow(&mut world, request.request, step).sent();
+    assert_eq!((back.endpoint, back.decision.failed_open), (first.endpoint, true));
+    world.end(&back, Outcome::Refused).relays(Some(ms(1_000)));
+}
+
 /// A fallback that is as sick as the route itself is passed over for one that lives.
 #[test]
 fn falls_back_to_what_lives_and_fails_open_where_nothing_does() {

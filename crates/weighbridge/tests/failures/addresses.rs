@@ -1,6 +1,7 @@
 //! A4: an IPv6 address works wherever an address does.
 
 use crate::shared::{SOON, gateway, send};
+use serde_json::json;
 use std::net::Ipv6Addr;
 use weighbridge_test_engine::client::{chat_stream, get, stream};
 use weighbridge_test_engine::upstream::Options;
@@ -68,6 +69,29 @@ fn a4_engines_on_ipv6_are_served_probed_and_named() {
             "{name}"
         );
     }
+    let shown = gateway.api("/api/endpoints");
+    let shown = shown["endpoints"].as_array().unwrap();
+    for (upstream, name) in [&a, &b].into_iter().zip(&names) {
+        let entry = shown
+            .iter()
+            .find(|entry| entry["name"] == **name)
+            .expect("it is shown under its name");
+        assert!(
+            entry["url"].as_str().unwrap().starts_with(&upstream.url()),
+            "{entry}"
+        );
+    }
+    let path = format!("/api/endpoints/m/{}", names[0]);
+    let drained = gateway.api_send("PATCH", &path, &json!({"drain": true}));
+    assert_eq!(drained.status, 200, "{}", drained.text());
+    assert_eq!(
+        send(&gateway, "m").header("x-weighbridge-endpoint"),
+        Some(&*names[1])
+    );
+    assert_eq!(
+        gateway.api_send("PATCH", &path, &json!({"resume": true})).status,
+        200
+    );
     a.set_health(503);
     let labels = [("endpoint", &*names[0]), ("state", "unhealthy")];
     let noticed = eventually(SOON, || {

@@ -88,7 +88,6 @@ fn record() -> Log {
         .args
         .extend(["--event-log".to_owned(), "events.jsonl".to_owned()]);
     let mut gateway = Gateway::start_with(&options);
-    mixed_load(&gateway);
     // Two that move on from a slow engine and are left in the middle of a later attempt.
     let held: Vec<_> = (0..2).map(|_| hold(&gateway, "turns", &[])).collect();
     let moved = || {
@@ -98,6 +97,7 @@ fn record() -> Log {
     };
     assert!(eventually(SOON, || moved() > 0.0));
     drop(held);
+    mixed_load(&gateway);
     upstreams[1].set_health(503);
     assert!(eventually(SOON, || state(&gateway, "B") == "unhealthy"));
     let refusing = upstreams[0].refuse_until();

@@ -157,15 +157,20 @@ impl Plan {
         let mut first = Bytes::new();
         loop {
             match next(&mut link, &mut body).await {
-                Some(Ok(data)) => {
-                    observer.feed(&data);
+                Some(Ok(mut data)) => {
+                    let fed = observer.feed(&data);
+                    data.truncate(fed.error_end.unwrap_or(data.len()));
                     first = joined(first, data);
                 }
-                Some(Err(_)) | None if first.is_empty() => {
-                    return Err(Failure::Broken("the stream ended before its first event".into()));
+                Some(Err(_)) => return Err(no_event()),
+                None => {
+                    // Some servers close without the blank line that ends their last event.
+                    observer.finish();
+                    if !(observer.done() || observer.finished() || observer.error().is_some()) {
+                        return Err(no_event());
+                    }
+                    break;
                 }
-                // What came is all there is: the relay finds the same end and says so to the client.
-                Some(Err(_)) | None => break,
             }
             if observer.events() > 0 || observer.at_boundary() || first.len() > LOOK_MAX {
                 break;
@@ -318,6 +323,10 @@ async fn next(link: &mut Link, body: &mut Incoming) -> Option<hyper::Result<Byte
         }
     })
     .await
+}
+
+fn no_event() -> Failure {
+    Failure::Broken("the stream ended before its first event was complete".into())
 }
 
 /// A request of which nothing was written may go elsewhere; of one that was written, nobody knows what became.

@@ -53,11 +53,11 @@ fn one_is_full(spill: bool) -> (Gateway, [Upstream; 2]) {
 fn a_full_targets_share_spills_to_the_others() {
     let (gateway, upstreams) = one_is_full(true);
     let held = hold(&gateway, "only-a", &[]);
-    wait_held(&upstreams, 1);
+    wait_held(&gateway, &upstreams, 1);
     let answers = send_all(&gateway, (0..10).map(|_| ask(&gateway, "r")));
     assert_eq!(count(&served(&answers), "B"), 10);
     let other = hold(&gateway, "only-b", &[]);
-    wait_held(&upstreams, 2);
+    wait_held(&gateway, &upstreams, 2);
     let full = send(&gateway, "r");
     assert_eq!(
         (full.status, full.header("retry-after")),
@@ -74,7 +74,7 @@ fn a_full_targets_share_spills_to_the_others() {
 fn without_spill_a_full_targets_share_is_a_429() {
     let (gateway, upstreams) = one_is_full(false);
     let held = hold(&gateway, "only-a", &[]);
-    wait_held(&upstreams, 1);
+    wait_held(&gateway, &upstreams, 1);
     let answers = send_all(&gateway, (0..10).map(|_| ask(&gateway, "r")));
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
     assert_eq!(

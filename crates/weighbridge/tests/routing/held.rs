@@ -12,16 +12,22 @@ pub(crate) fn hold(gateway: &Gateway, model: &str, headers: &[(&str, &str)]) -> 
     request.begin().unwrap()
 }
 
-/// Waits until this many requests are being answered by all of these upstreams together.
-pub(crate) fn wait_held(upstreams: &[Upstream], count: u64) {
+/// Waits until this many requests are in flight, by the gateway and by all of these upstreams together.
+pub(crate) fn wait_held(gateway: &Gateway, upstreams: &[Upstream], count: u64) {
+    let known = || gateway.metrics().sum("weighbridge_inflight", &[]);
     let held = || {
         upstreams
             .iter()
             .map(|upstream| upstream.stats().in_flight)
             .sum::<u64>()
     };
-    let reached = weighbridge_test_engine::eventually(SOON, || held() == count);
-    assert!(reached, "{} of {count} requests are held", held());
+    let reached = weighbridge_test_engine::eventually(SOON, || known() == count as f64 && held() == count);
+    assert!(
+        reached,
+        "{} of {count} requests are held, {} by the gateway",
+        held(),
+        known()
+    );
 }
 
 /// Lets go of requests and waits until the gateway has noticed.

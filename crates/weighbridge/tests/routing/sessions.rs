@@ -232,7 +232,7 @@ fn lb3_a_bound_sends_a_hot_session_on() {
     let mut held = Vec::new();
     let mut hold_one = |count: u64| {
         held.push(hold(&gateway, "r", &session));
-        wait_held(&upstreams, count);
+        wait_held(&gateway, &upstreams, count);
         let mut spread = upstreams.each_ref().map(|upstream| upstream.stats().in_flight);
         let first = (count == 1).then(|| spread.iter().position(|inflight| *inflight == 1).unwrap());
         let place = first.unwrap_or_else(|| spread.iter().position(|inflight| *inflight == 2).unwrap_or(9));

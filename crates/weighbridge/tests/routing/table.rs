@@ -83,7 +83,7 @@ fn table_3_2_a_session_moves_where_the_table_says_so_and_comes_home() {
         let held: Vec<_> = (0..load)
             .map(|_| hold(&gateway, &format!("only-{home}"), &[]))
             .collect();
-        wait_held(&upstreams, load);
+        wait_held(&gateway, &upstreams, load);
         let now = goes_to(&gateway, &route, &session);
         let case = format!("{n} candidates, ratio {ratio}, {load} held on {home}");
         assert_eq!(now != home, moves, "{case}: went to {now}");

@@ -1,6 +1,7 @@
 //! One request, from its head to the last byte of its answer.
 
 pub(crate) mod attempt;
+pub(crate) mod body;
 pub mod explain;
 pub(crate) mod flight;
 pub(crate) mod headers;
@@ -16,6 +17,7 @@ use crate::client::connection::Client;
 use crate::server::Worker;
 use flight::Flight;
 use http::{Request, Response, Version};
+use http_body::Body;
 use hyper::body::Incoming;
 use relay::AnswerBody;
 use std::convert::Infallible;
@@ -35,7 +37,10 @@ pub(crate) async fn handle(
     if let Some(answer) = local::liveness(&worker.gateway, &request) {
         return Ok(answer);
     }
-    client.exchange.begin(request.version() == Version::HTTP_11);
+    client.exchange.begin(
+        request.version() == Version::HTTP_11,
+        !request.body().is_end_stream(),
+    );
     let flight = Flight::begin(&worker, &client, request.headers());
     let answer = match intake::take(flight, request).await {
         Ok((flight, intake::Taken::Inference(intake))) => run::run(flight, *intake).await,

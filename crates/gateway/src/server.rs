@@ -1,6 +1,7 @@
 //! Listening: one socket, one thread per core with its own runtime and its own upstream connections.
 
 use crate::client::connection;
+use crate::client::socket::Socket as ClientSocket;
 use crate::gateway::{Gateway, Setup};
 use crate::upstream::pool::Connections;
 use crate::{driver, probes};
@@ -176,8 +177,8 @@ fn admit(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
         tokio::task::spawn_local(turn_away(stream));
         return;
     }
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, %error, "TCP_NODELAY cannot be set");
+    if let Err(error) = ClientSocket::prepare(&stream) {
+        tracing::debug!(%peer, %error, "a socket option cannot be set");
     }
     tokio::task::spawn_local(connection::serve(worker.clone(), stream, peer));
 }

@@ -21,6 +21,8 @@ pub struct Fed {
     pub progress: bool,
     /// The stream's first token, text or tool delta ended in it.
     pub first_content: bool,
+    /// Where the first event that is an error ends in it: an index into the chunk.
+    pub error_end: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -118,6 +120,7 @@ impl Seen {
         if event.kind == EventKind::Comment || (api == Api::Messages && event.name == Some("ping")) {
             return;
         }
+        let sound = self.error.is_none();
         let note = match api {
             Api::Messages | Api::CountTokens => self.anthropic(event),
             Api::Responses => self.responses(event),
@@ -125,6 +128,9 @@ impl Seen {
         };
         if note == Note::Ping {
             return;
+        }
+        if sound && self.error.is_some() {
+            fed.error_end = Some(event.end);
         }
         self.events += 1;
         fed.progress = true;
@@ -228,7 +234,19 @@ impl Seen {
                 Note::Other
             }
             Some(kind) if kind.ends_with(".delta") => Note::Content,
-            _ => Note::Other,
+            Some(_) => Note::Other,
+            None => {
+                self.untyped(error);
+                Note::Other
+            }
+        }
+    }
+
+    /// An event without a type, in an API whose events have one: engines report errors so, in the form of their other
+    /// APIs.
+    fn untyped(&mut self, error: Option<&str>) {
+        if let Some(said) = error.and_then(Said::from_error) {
+            self.fail(said);
         }
     }
 
@@ -262,7 +280,8 @@ impl Seen {
             }
             Some("message_stop") => self.done = true,
             Some("error") => self.fail(error.and_then(Said::from_error).unwrap_or_default()),
-            _ => {}
+            Some(_) => {}
+            None => self.untyped(error),
         }
         Note::Other
     }

@@ -23,6 +23,8 @@ pub struct Event<'a> {
     pub name: Option<&'a str>,
     /// The `data` lines joined with LF. Empty for comments and for oversized events.
     pub data: &'a [u8],
+    /// Where the block ends in the chunk at hand, its blank line included: an index into the chunk.
+    pub end: usize,
 }
 
 /// What a block of lines amounts to.
@@ -116,7 +118,9 @@ impl Scanner {
             rest = &rest[end + 1..];
             if self.line.is_empty() {
                 if line.is_empty() {
-                    self.block.dispatch(in_place.take(), &mut on_event);
+                    let ended = chunk.len() - rest.len();
+                    let end = ended + usize::from(self.after_cr && rest.first() == Some(&b'\n'));
+                    self.block.dispatch((in_place.take(), end), &mut on_event);
                 } else {
                     self.block.take_line(line, &mut in_place, self.event_bytes_max);
                 }
@@ -143,7 +147,7 @@ impl Scanner {
             self.block.take_line(&whole, &mut copied, self.event_bytes_max);
             self.block.settle(copied);
         }
-        self.block.dispatch(None, &mut on_event);
+        self.block.dispatch((None, 0), &mut on_event);
         self.after_cr = false;
         self.mark_len = Some(0);
     }
@@ -236,7 +240,7 @@ impl Block {
         self.data = Vec::new();
     }
 
-    fn dispatch(&mut self, in_place: InPlace<'_>, on_event: &mut impl FnMut(Event<'_>)) {
+    fn dispatch(&mut self, (in_place, end): (InPlace<'_>, usize), on_event: &mut impl FnMut(Event<'_>)) {
         if self.begun {
             let kind = match (self.oversized, self.data_lines) {
                 (true, _) => EventKind::Oversized,
@@ -250,6 +254,7 @@ impl Block {
                 kind,
                 name,
                 data: in_place.unwrap_or(&self.data),
+                end,
             });
         }
         self.begun = false;

@@ -3,7 +3,7 @@
 use super::presence::{Exchange, Presence};
 use super::socket::Socket;
 use crate::exchange;
-use crate::lifecycle::Phase;
+use crate::lifecycle::{Lifecycle, Phase};
 use crate::server::Worker;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -29,6 +29,28 @@ const HEADERS_READ_MAX: usize = 4 * crate::exchange::HEADERS_MAX;
 pub(crate) struct Client {
     pub(crate) peer: SocketAddr,
     pub(crate) exchange: Exchange,
+    /// Past the codec: never to be written to while it answers.
+    pub(crate) socket: Socket,
+}
+
+/// Requests whose answers the codec has taken, but not all of whose bytes have been written: they still run.
+struct Unwritten<'a> {
+    lifecycle: &'a Lifecycle,
+    client: Rc<Client>,
+}
+
+impl Unwritten<'_> {
+    fn settle(&self) {
+        for _ in 0..self.client.exchange.take_answered() {
+            self.lifecycle.ended();
+        }
+    }
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        self.settle();
+    }
 }
 
 /// Counts a connection for as long as it lives.
@@ -47,11 +69,34 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
     let client = Rc::new(Client {
         peer,
         exchange: Exchange::default(),
+        socket: socket.clone(),
     });
-    let service = service_fn({
-        let (worker, client) = (worker.clone(), client.clone());
-        move |request| exchange::handle(worker.clone(), client.clone(), request)
-    });
+    let lingers = match converse(&worker, &client).await {
+        Some(Ok(())) => client.exchange.is_unread(),
+        Some(Err(error)) => {
+            tracing::debug!(%peer, %error, "client connection ended");
+            // The codec has refused a head of which more may be on its way.
+            error.is_parse()
+        }
+        None => {
+            tracing::debug!(%peer, "client left");
+            false
+        }
+    };
+    if lingers {
+        socket.linger().await;
+    }
+}
+
+/// Answers requests until the codec ends the connection, or until the client is found to be gone (none).
+async fn converse(worker: &Rc<Worker>, client: &Rc<Client>) -> Option<hyper::Result<()>> {
+    let lifecycle = &worker.gateway.lifecycle;
+    // Declared before the codec, so dropped after the requests that it may still hold.
+    let unwritten = Unwritten {
+        lifecycle,
+        client: client.clone(),
+    };
+    let service = service_fn(|request| exchange::handle(worker.clone(), client.clone(), request));
     let mut builder = http1::Builder::new();
     builder
         .half_close(true)
@@ -59,12 +104,13 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
         .header_read_timeout(HEAD_TIMEOUT)
         .max_headers(HEADERS_READ_MAX)
         .max_buf_size(HEAD_READ_MAX);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(socket.clone()), service));
-    let mut presence = Presence::new(socket);
-    let lifecycle = &worker.gateway.lifecycle;
+    let socket = TokioIo::new(client.socket.clone());
+    let mut connection = pin!(builder.serve_connection(socket, service));
+    let mut presence = Presence::new(client.socket.clone());
     let mut cutting = pin!(lifecycle.reached(Phase::Cutting));
     let mut cut = false;
-    let served = poll_fn(|cx| {
+    // Ended by the client or by us: the codec drops the request it still holds, which withdraws it.
+    poll_fn(|cx| {
         // When the last phase begins, the running request must be polled once more: it ends itself then.
         if !cut {
             cut = cutting.as_mut().poll(cx).is_ready();
@@ -72,15 +118,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(Some(ended));
         }
-        match presence.poll_gone(&client.exchange, cx) {
-            Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+        if !client.socket.is_clogged() {
+            unwritten.settle();
         }
-    });
-    // Ended by the client or by us: the codec drops the request it still holds, which withdraws it.
-    match served.await {
-        Some(Err(error)) => tracing::debug!(%peer, %error, "client connection ended"),
-        Some(Ok(())) => {}
-        None => tracing::debug!(%peer, "client left"),
-    }
+        presence.poll_gone(&client.exchange, cx).map(|()| None)
+    })
+    .await
 }

@@ -5,6 +5,9 @@
 //! (most answers are written by then) something harmless is written and the reset waited for: `100 Continue` before
 //! the answer's head, which HTTP/1.1 clients must skip, or a comment between the events of a stream, which the
 //! [relay](crate::exchange::relay) writes when [`Presence::wants_comment`] says so.
+//!
+//! To an HTTP/1.0 client nothing can be written before its answer. One that sent a FIN and has none after
+//! [`OLD_PATIENCE`] counts as gone: proxies that speak HTTP/1.0 close when their own client leaves, and never half-close.
 
 use super::socket::{Incoming, Socket};
 use std::cell::Cell;
@@ -25,6 +28,8 @@ const LOOKS: [Duration; 4] = [
 ];
 /// From the last look to the next probe.
 const AGAIN: Duration = Duration::from_secs(2);
+/// From the FIN of an HTTP/1.0 client that has no answer yet to taking it for gone.
+const OLD_PATIENCE: Duration = Duration::from_secs(5);
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -41,14 +46,19 @@ pub(crate) struct Exchange {
     wants_comment: Cell<bool>,
     /// Counts the connection's requests.
     serial: Cell<u64>,
+    /// Part of the latest request's body may still come.
+    unread: Cell<bool>,
+    /// Requests that were answered, whose answers may not be written yet.
+    answered: Cell<usize>,
 }
 
 impl Exchange {
-    /// The head of a new request has arrived.
-    pub(crate) fn begin(&self, interim_allowed: bool) {
+    /// The head of a new request has arrived; `unread`: a body follows.
+    pub(crate) fn begin(&self, interim_allowed: bool, unread: bool) {
         self.active.set(false);
         self.committed.set(false);
         self.wants_comment.set(false);
+        self.unread.set(unread);
         self.interim_allowed.set(interim_allowed);
         self.serial.set(self.serial.get() + 1);
     }
@@ -56,6 +66,23 @@ impl Exchange {
     /// All of the request has arrived: from now on the client only waits.
     pub(crate) fn received(&self) {
         self.active.set(true);
+        self.unread.set(false);
+    }
+
+    /// The answer is complete, or nobody waits for it any more.
+    pub(crate) fn ended(&self) {
+        self.active.set(false);
+        self.answered.set(self.answered.get() + 1);
+    }
+
+    /// Takes the number of requests that were answered since the last time.
+    pub(crate) fn take_answered(&self) -> usize {
+        self.answered.take()
+    }
+
+    /// Whether part of the latest request's body was left unread.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.unread.get()
     }
 
     /// Takes the wish for a comment.
@@ -67,10 +94,10 @@ impl Exchange {
 enum Watch {
     /// Nothing received since the request.
     Listening,
-    /// More requests wait on the connection; nothing can be told until they are read.
+    /// More requests wait on the connection and hide what follows them: it is looked for now and then.
     Blind,
     /// A FIN came.
-    HalfClosed { look: usize },
+    HalfClosed { since: Instant, look: usize },
 }
 
 /// Watches one connection.
@@ -108,35 +135,56 @@ impl Presence {
             match self.socket.poll_incoming(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Incoming::Broken) => return Poll::Ready(()),
-                Poll::Ready(Incoming::Bytes) => self.watch = Watch::Blind,
-                Poll::Ready(Incoming::End) => {
-                    self.watch = Watch::HalfClosed { look: LOOKS.len() };
+                Poll::Ready(Incoming::Bytes) => {
+                    self.watch = Watch::Blind;
                     self.wake_in(GRACE);
                 }
+                Poll::Ready(Incoming::End) => self.half_closed(),
             }
         }
-        let Watch::HalfClosed { look } = &mut self.watch else {
-            return Poll::Pending;
-        };
-        let mut look = *look;
         while self
             .timer
             .as_mut()
             .is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
         {
-            if self.socket.is_broken() {
+            if self.timer_rang(exchange, cx) {
                 return Poll::Ready(());
             }
-            if look >= LOOKS.len() {
-                self.probe(exchange, cx);
-                look = 0;
-            } else {
-                look += 1;
-            }
-            self.wake_in(LOOKS.get(look).copied().unwrap_or(AGAIN));
         }
-        self.watch = Watch::HalfClosed { look };
         Poll::Pending
+    }
+
+    fn half_closed(&mut self) {
+        self.watch = Watch::HalfClosed {
+            since: Instant::now(),
+            look: LOOKS.len(),
+        };
+        self.wake_in(GRACE);
+    }
+
+    /// Looks again at a client that cannot be listened to; true: it is gone.
+    fn timer_rang(&mut self, exchange: &Exchange, cx: &mut Context<'_>) -> bool {
+        let Watch::HalfClosed { since, look } = self.watch else {
+            if self.socket.peer_has_closed(cx) {
+                self.half_closed();
+            } else {
+                self.wake_in(GRACE);
+            }
+            return false;
+        };
+        let silent = !exchange.committed.get() && !exchange.interim_allowed.get();
+        if self.socket.is_broken() || (silent && since.elapsed() >= OLD_PATIENCE) {
+            return true;
+        }
+        let look = if look >= LOOKS.len() {
+            self.probe(exchange, cx);
+            0
+        } else {
+            look + 1
+        };
+        self.watch = Watch::HalfClosed { since, look };
+        self.wake_in(LOOKS.get(look).copied().unwrap_or(AGAIN));
+        false
     }
 
     fn wake_in(&mut self, delay: Duration) {

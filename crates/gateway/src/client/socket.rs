@@ -1,16 +1,32 @@
 //! A client's TCP stream, shared between the HTTP codec and the watch over the client's presence.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+/// How long what was written may stay unacknowledged, or wait for a client that reads nothing, until the client counts
+/// as gone.
+const TAKES_NOTHING: Duration = Duration::from_secs(60);
+/// How long, and how far, a client is listened to that has its answer and still sends.
+const LINGER: Duration = Duration::from_secs(5);
+const LINGER_MAX: usize = 64 << 20;
 
 /// Clones share one stream; all of them are used by one task only.
 #[derive(Clone)]
-pub(crate) struct Socket(Rc<RefCell<TcpStream>>);
+pub(crate) struct Socket(Rc<Shared>);
+
+struct Shared {
+    stream: RefCell<TcpStream>,
+    /// The codec has bytes that the kernel would not take.
+    clogged: Cell<bool>,
+}
 
 /// What a look at the receiving side found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +41,53 @@ pub(crate) enum Incoming {
 
 impl Socket {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self(Rc::new(RefCell::new(stream)))
+        Self(Rc::new(Shared {
+            stream: RefCell::new(stream),
+            clogged: Cell::new(false),
+        }))
+    }
+
+    /// Sets what a client's connection needs: small writes leave at once, and neither a client that vanished without a
+    /// word nor one that reads nothing holds an engine for ever.
+    pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let socket = socket2::SockRef::from(stream);
+        let alive = socket2::TcpKeepalive::new()
+            .with_time(TAKES_NOTHING)
+            .with_interval(TAKES_NOTHING / 4);
+        socket.set_tcp_keepalive(&alive)?;
+        #[cfg(target_os = "linux")]
+        socket.set_tcp_user_timeout(Some(TAKES_NOTHING))?;
+        Ok(())
+    }
+
+    /// Whether bytes of an answer still wait for the client to read.
+    pub(crate) fn is_clogged(&self) -> bool {
+        self.0.clogged.get()
+    }
+
+    /// Reads on and throws away what comes, until the client has closed too.
+    ///
+    /// Closing a socket with unread bytes makes the kernel send a reset, which can take the answer away that lies
+    /// unread at the client (RFC 9112, section 9.6). Bounded in time and bytes.
+    pub(crate) async fn linger(&self) {
+        let until = Instant::now() + LINGER;
+        let mut thrown_away = 0;
+        let mut buffer = vec![0; 16 * 1024];
+        let mut socket = self.clone();
+        while thrown_away < LINGER_MAX {
+            match timeout_at(until, socket.read(&mut buffer)).await {
+                Ok(Ok(read @ 1..)) => thrown_away += read,
+                _ => return,
+            }
+        }
     }
 
     /// Waits until something arrives, without taking it.
     ///
     /// Shares the read waker with the codec, which does not read while it answers; both run in one task.
     pub(crate) fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<Incoming> {
-        let stream = self.0.borrow();
+        let stream = self.0.stream.borrow();
         loop {
             if ready!(stream.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(Incoming::Broken);
@@ -51,9 +106,16 @@ impl Socket {
         }
     }
 
+    /// Whether a FIN has come, whatever lies unread before it; asks nothing of the kernel and wakes nobody.
+    pub(crate) fn peer_has_closed(&self, cx: &mut Context<'_>) -> bool {
+        let stream = self.0.stream.borrow();
+        let ready = pin!(stream.ready(Interest::READABLE)).poll(cx);
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
     /// Whether the peer has answered our last bytes with a reset.
     pub(crate) fn is_broken(&self) -> bool {
-        let stream = self.0.borrow();
+        let stream = self.0.stream.borrow();
         let socket = socket2::SockRef::from(&*stream);
         let mut byte = [std::mem::MaybeUninit::uninit()];
         match socket.take_error() {
@@ -67,22 +129,33 @@ impl Socket {
 
     /// Writes bytes past the codec, which must have written nothing of its answer yet. False: not all fitted.
     pub(crate) fn write_now(&self, bytes: &[u8]) -> bool {
-        self.0
-            .borrow()
-            .try_write(bytes)
-            .is_ok_and(|written| written == bytes.len())
+        !self.is_clogged()
+            && self
+                .0
+                .stream
+                .borrow()
+                .try_write(bytes)
+                .is_ok_and(|written| written == bytes.len())
+    }
+
+    /// Notes whether `written` bytes are all of the `wanted` that the codec had.
+    fn wrote(&self, written: Poll<io::Result<usize>>, wanted: usize) -> Poll<io::Result<usize>> {
+        let all = matches!(&written, Poll::Ready(Ok(written)) if *written >= wanted);
+        self.0.clogged.set(!all);
+        written
     }
 }
 
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.borrow_mut()).poll_read(cx, buf)
+        Pin::new(&mut *self.0.stream.borrow_mut()).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0.borrow_mut()).poll_write(cx, buf)
+        let written = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write(cx, buf);
+        self.wrote(written, buf.len())
     }
 
     fn poll_write_vectored(
@@ -90,18 +163,19 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0.borrow_mut()).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write_vectored(cx, bufs);
+        self.wrote(written, bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.borrow().is_write_vectored()
+        self.0.stream.borrow().is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.borrow_mut()).poll_flush(cx)
+        Pin::new(&mut *self.0.stream.borrow_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.borrow_mut()).poll_shutdown(cx)
+        Pin::new(&mut *self.0.stream.borrow_mut()).poll_shutdown(cx)
     }
 }

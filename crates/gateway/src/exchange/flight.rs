@@ -174,6 +174,9 @@ impl Flight {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
+        if self.attempt.take().is_some() {
+            self.count_attempt(outcome);
+        }
         if std::mem::take(&mut self.known) {
             self.worker.gateway.tell(Event::Withdraw(self.id));
         }
@@ -185,14 +188,9 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if !self.finished {
-            if self.attempt.is_some() {
-                self.count_attempt(Outcome::ClientClosed);
-            }
-            self.finish(Outcome::ClientClosed, 499);
-        }
-        self.client.exchange.active.set(false);
-        self.worker.gateway.lifecycle.ended();
+        self.finish(Outcome::ClientClosed, 499);
+        // Runs until the connection has written it: it tells the lifecycle then.
+        self.client.exchange.ended();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Taking a request in: path, key, body, model, route. What is wrong with it is said here.
 
+use super::body::{self, Fault};
 use super::flight::Flight;
 use super::headers::{API_KEY, X_API_KEY};
 use super::{HEAD_MAX, HEADERS_MAX};
@@ -7,11 +8,10 @@ use crate::clock::unix_seconds;
 use crate::lifecycle::Phase;
 use crate::snapshot::RouteEntry;
 use crate::telemetry::outcome::Outcome;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::request::Parts;
 use http::{HeaderMap, Request};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -45,8 +45,6 @@ pub(crate) struct ModelsQuestion {
     pub(crate) protocol: Protocol,
     /// One model, or all.
     pub(crate) id: Option<String>,
-    /// Only the head is wanted.
-    pub(crate) head_only: bool,
 }
 
 /// What a request turned out to be.
@@ -105,21 +103,13 @@ pub(crate) async fn take(
     }
     if matches!(api, Api::Models | Api::Model) {
         let id = model_id_from_path(path).map(Cow::into_owned);
-        let head_only = parts.method == http::Method::HEAD;
-        return Ok((
-            flight,
-            Taken::Models(ModelsQuestion {
-                protocol,
-                id,
-                head_only,
-            }),
-        ));
+        return Ok((flight, Taken::Models(ModelsQuestion { protocol, id })));
     }
     let body = match read_body(&flight, &parts.headers, body).await {
         Ok(body) => body,
-        Err((error, close)) => {
-            let mut refused = refuse(flight, protocol, error, Outcome::ClientError);
-            refused.close = close;
+        Err((error, outcome)) => {
+            let mut refused = refuse(flight, protocol, error, outcome);
+            refused.close = true;
             return Err(refused);
         }
     };
@@ -253,49 +243,45 @@ fn authenticate(flight: &Flight, presented: Option<&str>) -> Result<Option<Arc<K
     }
 }
 
-/// The whole body, or the error and whether the connection must end because part of the body is unread.
+/// The whole body, or what is wrong with it.
 async fn read_body(
     flight: &Flight,
     headers: &HeaderMap,
-    mut body: Incoming,
-) -> Result<Bytes, (ErrorBody, bool)> {
+    body: Incoming,
+) -> Result<Bytes, (ErrorBody, Outcome)> {
     let most = flight.snapshot.config.server.max_body;
-    let too_large = || (ErrorBody::too_large(most as u64), true);
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && encoding != "identity"
     {
         let what =
             "compressed request bodies are not supported: send the JSON as it is, without content-encoding";
-        return Err((ErrorBody::unsupported_media(what), true));
+        return Err((ErrorBody::unsupported_media(what), Outcome::ClientError));
     }
-    let said: Option<usize> = headers
+    let said = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse().ok());
-    if said.is_some_and(|length| length > most) {
-        return Err(too_large());
-    }
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else {
-            return Err((ErrorBody::new(400, "the request's body broke off"), true));
-        };
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len() + rest.len() + data.len() > most {
-            return Err(too_large());
+    let lifecycle = &flight.worker.gateway.lifecycle;
+    let over = || lifecycle.phase() == Phase::Cutting;
+    let collected = body::collect(body, (said, most), over).await;
+    collected.map_err(|fault| match fault {
+        Fault::TooLarge => (ErrorBody::too_large(most as u64), Outcome::ClientError),
+        Fault::Malformed => (
+            ErrorBody::new(400, "the request's body is not framed as HTTP asks for"),
+            Outcome::ClientError,
+        ),
+        Fault::Slow => (
+            ErrorBody::new(408, "the request's body came too slowly, or stopped coming"),
+            Outcome::ClientError,
+        ),
+        Fault::BrokeOff => (
+            ErrorBody::new(400, "the request's body broke off"),
+            Outcome::ClientClosed,
+        ),
+        Fault::Over => {
+            lifecycle.was_cut();
+            (ErrorBody::draining(), Outcome::Unavailable)
         }
-        if first.is_empty() && rest.is_empty() {
-            first = data;
-            continue;
-        }
-        if rest.is_empty() {
-            rest.reserve(said.unwrap_or_default().min(most).max(first.len() + data.len()));
-            rest.extend_from_slice(&std::mem::take(&mut first));
-        }
-        rest.extend_from_slice(&data);
-    }
-    // A body that came in one piece, as most do, is never copied.
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+    })
 }
 
 /// The model that the request names: in an override header or in its body.

@@ -67,6 +67,5 @@ pub(crate) fn models(flight: Flight, question: &ModelsQuestion) -> Response<Answ
     };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let body = if question.head_only { Bytes::new() } else { body };
     respond::finished(flight, (200, Outcome::Ok), headers, body)
 }

@@ -8,7 +8,7 @@ use crate::snapshot::Upstream;
 use crate::upstream::connect::{ConnectError, connect};
 use crate::upstream::link::{Link, SendFailure};
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -64,8 +64,8 @@ impl Plan {
         }
         let timeouts = pool.config.timeouts;
         let began = Instant::now();
+        headers::ask_for_identity(&mut headers);
         let (first, first_name) = if intake.peek.stream {
-            headers::ask_for_identity(&mut headers);
             (timeouts.first_byte, Timeout::FirstByte)
         } else {
             (timeouts.total, Timeout::Total)
@@ -157,15 +157,20 @@ impl Plan {
         let mut first = Bytes::new();
         loop {
             match next(&mut link, &mut body).await {
-                Some(Ok(data)) => {
-                    observer.feed(&data);
+                Some(Ok(mut data)) => {
+                    let fed = observer.feed(&data);
+                    data.truncate(fed.error_end.unwrap_or(data.len()));
                     first = joined(first, data);
                 }
-                Some(Err(_)) | None if first.is_empty() => {
-                    return Err(Failure::Broken("the stream ended before its first event".into()));
+                Some(Err(_)) => return Err(no_event()),
+                None => {
+                    // Some servers close without the blank line that ends their last event.
+                    observer.finish();
+                    if !(observer.done() || observer.finished() || observer.error().is_some()) {
+                        return Err(no_event());
+                    }
+                    break;
                 }
-                // What came is all there is: the relay finds the same end and says so to the client.
-                Some(Err(_)) | None => break,
             }
             if observer.events() > 0 || observer.at_boundary() || first.len() > LOOK_MAX {
                 break;
@@ -251,6 +256,10 @@ impl Plan {
         if whole {
             self.give_back(link).await;
         }
+        if is_encoded(&parts.headers) {
+            // Against our word, and nothing that a person could read.
+            said = Bytes::new();
+        }
         let wait = parts.headers.get(RETRY_AFTER);
         Failure::Said {
             upstream: self.upstream,
@@ -316,6 +325,10 @@ async fn next(link: &mut Link, body: &mut Incoming) -> Option<hyper::Result<Byte
     .await
 }
 
+fn no_event() -> Failure {
+    Failure::Broken("the stream ended before its first event was complete".into())
+}
+
 /// A request of which nothing was written may go elsewhere; of one that was written, nobody knows what became.
 fn unanswered(failure: &SendFailure) -> Failure {
     if !failure.written {
@@ -330,6 +343,12 @@ fn unanswered(failure: &SendFailure) -> Failure {
 
 fn is_io(error: &hyper::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| coding != "identity")
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

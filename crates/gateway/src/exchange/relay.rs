@@ -163,6 +163,9 @@ impl Relay {
             .as_ref()
             .is_some_and(|observer| observer.content_events() > 0);
         relay.note(now, begun, content);
+        if failed {
+            relay.failed();
+        }
         relay
     }
 
@@ -189,6 +192,11 @@ impl Relay {
                 Closing::No => self.closing = Closing::No,
                 Closing::With(last) => return Poll::Ready(Some(Ok(last))),
                 Closing::Ended => return Poll::Ready(None),
+                Closing::Cut if self.flight.client.socket.is_clogged() => {
+                    // The codec polls again once it has written out what it has.
+                    self.closing = Closing::Cut;
+                    return Poll::Pending;
+                }
                 Closing::Cut => return Poll::Ready(Some(Err(Cut))),
             }
             let Some((link, body)) = &mut self.source else {
@@ -196,8 +204,14 @@ impl Relay {
             };
             match link.poll_frame(body, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    let Ok(data) = frame.into_data() else { continue };
-                    return Poll::Ready(Some(Ok(self.watch(data))));
+                    let Ok(mut data) = frame.into_data() else { continue };
+                    let last = body.is_end_stream();
+                    self.watch(&mut data);
+                    // Where the length is known the codec asks for nothing more.
+                    if last && matches!(self.closing, Closing::No) {
+                        self.ended();
+                    }
+                    return Poll::Ready(Some(Ok(data)));
                 }
                 Poll::Ready(Some(Err(_))) => self.broke(),
                 Poll::Ready(None) => self.ended(),
@@ -214,7 +228,9 @@ impl Relay {
     /// Nothing has come: is it time to stop waiting, or to say something?
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
         if self.flight.worker.gateway.lifecycle.phase() == Phase::Cutting {
-            self.flight.worker.gateway.lifecycle.was_cut();
+            if !self.is_whole() {
+                self.flight.worker.gateway.lifecycle.was_cut();
+            }
             self.stop(Ending::Abandoned, Outcome::Unavailable, &ErrorBody::draining());
         } else if let Poll::Ready(which) = self.clocks.poll_over(cx) {
             self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
@@ -232,24 +248,36 @@ impl Relay {
             .is_some_and(|observer| observer.at_boundary())
     }
 
-    /// Looks at what passes, and gives what may pass: an upstream's error may quote the key that it was sent.
-    fn watch(&mut self, data: Bytes) -> Bytes {
+    /// Looks at `data`; what follows an error is cut off. The error itself may quote the upstream's key, which is blanked.
+    fn watch(&mut self, data: &mut Bytes) {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
-            return data;
+            return;
         };
         let before = observer.content_events();
-        let fed = observer.feed(&data);
+        let fed = observer.feed(data);
         let content = observer.content_events() > before;
-        let failed = observer.error().is_some();
         if fed.progress {
             self.note(Instant::now(), true, content);
         }
-        if failed {
-            secrets_blanked(data, &self.upstream.pool.secrets)
-        } else {
-            data
+        if let Some(end) = fed.error_end {
+            data.truncate(end);
+            *data = secrets_blanked(std::mem::take(data), &self.upstream.pool.secrets);
+            self.failed();
         }
+    }
+
+    /// The upstream has said that it failed. Whatever it says after that, an end mark above all, would make the answer
+    /// look whole.
+    fn failed(&mut self) {
+        self.close(Ending::Broken, Outcome::UpstreamStreamError, false);
+    }
+
+    /// Whether all of the answer has come, though perhaps not the end of its body.
+    fn is_whole(&self) -> bool {
+        self.observer
+            .as_ref()
+            .is_some_and(|observer| observer.done() && observer.error().is_none())
     }
 
     /// The upstream's end, in good order.
@@ -258,32 +286,21 @@ impl Relay {
             self.close(Ending::Complete, Outcome::Ok, true);
             return;
         };
+        // An event that only lacks its blank line counts as it stands, and yet nothing fits behind it.
+        let fits = observer.at_boundary();
         observer.finish();
-        let failed = observer.error().is_some();
-        let whole = observer.done() || observer.finished();
-        match (failed, whole) {
-            // The error event is the upstream's own; nothing is added to it.
-            (true, _) => self.close(Ending::Broken, Outcome::UpstreamStreamError, true),
-            (false, true) => self.close(Ending::Complete, Outcome::Ok, true),
-            (false, false) => self.stop(
-                Ending::Broken,
-                Outcome::UpstreamTruncated,
-                &ErrorBody::stream_cut(),
-            ),
+        if observer.error().is_some() {
+            self.failed();
+        } else if observer.done() || observer.finished() {
+            self.close(Ending::Complete, Outcome::Ok, true);
+        } else {
+            self.close(Ending::Broken, Outcome::UpstreamTruncated, false);
+            self.tell(fits, &ErrorBody::stream_cut());
         }
     }
 
     /// The upstream's end, in no order.
     fn broke(&mut self) {
-        let done = self
-            .observer
-            .as_ref()
-            .is_some_and(|observer| observer.done() && observer.error().is_none());
-        if done {
-            // All was said before the connection went.
-            self.close(Ending::Complete, Outcome::Ok, false);
-            return;
-        }
         self.stop(
             Ending::Broken,
             Outcome::UpstreamStreamError,
@@ -291,10 +308,19 @@ impl Relay {
         );
     }
 
-    /// Ends a stream that is not whole: with an error event where one fits, else by closing.
+    /// Stops a relay that has not ended: whoever has the whole answer needs no more, others are told.
     fn stop(&mut self, ending: Ending, outcome: Outcome, error: &ErrorBody) {
+        if self.is_whole() {
+            self.close(Ending::Complete, Outcome::Ok, false);
+            return;
+        }
         let fits = self.at_boundary();
         self.close(ending, outcome, false);
+        self.tell(fits, error);
+    }
+
+    /// Ends what the client gets: with an error event where one fits, else by closing.
+    fn tell(&mut self, fits: bool, error: &ErrorBody) {
         let id = self.flight.record.request_id.clone();
         self.closing = if fits {
             Closing::With(error.sse_event_for(self.api, Some(&id)))
@@ -320,6 +346,9 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
+        if self.source.is_some() && self.is_whole() {
+            self.close(Ending::Complete, Outcome::Ok, false);
+        }
         // Left before the end: what was relayed so far still counts.
         if let Some(observer) = self.observer.as_ref().filter(|_| self.source.is_some()) {
             self.flight.record.usage = observer.usage();

@@ -9,7 +9,9 @@ use super::run::Run;
 use crate::admin_view;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use std::time::Duration;
 use weighbridge_config::resolved::Headers;
@@ -29,8 +31,8 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
         rest,
     } = answer;
     let mut headers = headers::returned(&from_upstream, &upstream.pool.secrets);
-    // Where the codec cannot know the length, the upstream's own stands.
-    if !matches!(rest, Rest::Pieces { .. }) {
+    // Where the codec cannot know the length, the upstream's own stands, unless its chunks outrank it.
+    if !matches!(rest, Rest::Pieces { .. }) || from_upstream.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
     add_facts(&mut headers, &run.flight, true);
@@ -202,7 +204,13 @@ pub(crate) fn finished(
 ) -> Response<AnswerBody> {
     add_facts(&mut headers, &flight, flight.record.attempts > 0);
     flight.client.exchange.committed.set(true);
-    flight.finish(outcome, status);
+    // Whoever left may not read it, though it may be sent.
+    let seen = if outcome == Outcome::ClientClosed {
+        499
+    } else {
+        status
+    };
+    flight.finish(outcome, seen);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     build(status, headers, AnswerBody::Whole(Some(body)))
 }

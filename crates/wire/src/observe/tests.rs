@@ -72,6 +72,7 @@ fn progress_and_first_content_by_chunk() {
         assert_eq!(
             observer.feed(chunk.as_bytes()),
             Fed {
+                error_end: None,
                 progress,
                 first_content
             },
@@ -316,4 +317,47 @@ fn oversized_events_are_known_by_name() {
     assert!(observer.done());
     let observer = watch(Api::ChatCompletions, &format!("data: {big}x\n\ndata: [DONE]\n\n"));
     assert_eq!((observer.content_events(), observer.done()), (1, true));
+}
+
+/// Feeds `before`, the error, then `after` in one chunk, and checks that the error is found to end where it does.
+fn check_error_end(api: Api, [before, error, after]: [&str; 3]) {
+    let chunk = [before, error, after].concat();
+    let expect = before.len() + error.len();
+    let fed = StreamObserver::new(api).feed(chunk.as_bytes());
+    assert_eq!(fed.error_end, Some(expect), "{chunk:?}");
+    // Cut anywhere, the end is found in the chunk that holds it.
+    for cut in 0..=chunk.len() {
+        let mut observer = StreamObserver::new(api);
+        let (first, second) = chunk.as_bytes().split_at(cut);
+        let ends = [observer.feed(first).error_end, observer.feed(second).error_end];
+        let found = ends[0].or(ends[1].map(|end| end + cut));
+        // A line feed that follows its carriage return in the next chunk is not missed.
+        let lone = error.ends_with("\r\n") && cut == expect - 1;
+        assert_eq!(found, Some(expect - usize::from(lone)), "{chunk:?} cut at {cut}");
+    }
+}
+
+#[test]
+fn says_where_an_error_ends() {
+    let content = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
+    let error = "data: {\"error\":{\"message\":\"m\"}}\n\n";
+    check_error_end(Api::ChatCompletions, [content, error, "data: [DONE]\n\n"]);
+    check_error_end(Api::ChatCompletions, ["\u{feff}", error, error]);
+    let crlf = "data: {\"error\":{\"message\":\"m\"}}\r\n\r\n";
+    check_error_end(
+        Api::ChatCompletions,
+        [": ping\r\n\r\n", crlf, "data: [DONE]\r\n\r\n"],
+    );
+    let typed = "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"m\"}}\n\n";
+    check_error_end(
+        Api::Messages,
+        [
+            "event: ping\ndata: {}\n\n",
+            typed,
+            "event: message_stop\ndata: {}\n\n",
+        ],
+    );
+    // Engines report errors in the form of their other APIs too.
+    check_error_end(Api::Responses, ["", error, "data: [DONE]\n\n"]);
+    check_error_end(Api::Messages, ["", error, ""]);
 }

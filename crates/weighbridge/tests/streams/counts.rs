@@ -1,0 +1,154 @@
+//! ACC-1: load counts return to zero after every kind of ending.
+
+use crate::support::{Api, PATIENCE, expect_idle, gateway, outcomes, requests};
+use weighbridge_test_engine::client::Request;
+use weighbridge_test_engine::harness::Gateway;
+use weighbridge_test_engine::{Upstream, eventually, par};
+
+fn two(a: &Upstream, b: &Upstream) -> Gateway {
+    gateway(&format!(
+        "
+        pools:
+          - name: m
+            kind: generic
+            endpoints: [{{name: a, url: '{}'}}, {{name: b, url: '{}'}}]
+            breaker: false
+            ramp: 1ms
+            cooldown: {{default: 10ms}}
+            timeouts: {{first_byte: 60s, idle: 1s}}
+        routes:
+          - name: m
+            targets: [m]
+            policies: {{least_inflight: {{}}}}
+            retry: {{on: ['503'], budget: {{ratio: 1, floor_per_second: 1000}}}}
+        ",
+        a.url(),
+        b.url()
+    ))
+}
+
+/// Sends `count` requests as `each` says, over all APIs, a few at a time.
+fn send(count: usize, each: impl Fn(Api, usize) + Sync) {
+    let width = 5;
+    for round in 0..count / width {
+        par(width, |i| {
+            let number = round * width + i;
+            each(Api::ALL[number % 4], number);
+        });
+    }
+}
+
+fn every_ending(gateway: &Gateway, a: &Upstream) {
+    let base = &gateway.url("");
+    send(20, |api, _| {
+        let mut stream = api.stream(base, "gap=0.05,chunks=500").open();
+        assert!(stream.wait_events(1, PATIENCE));
+        stream.abort();
+    });
+    send(10, |api, number| {
+        let request = if number % 2 == 0 {
+            api.stream(base, "hang=headers")
+        } else {
+            api.whole(base, "hang=body")
+        };
+        request.begin().unwrap().abort();
+    });
+    send(5, |api, _| {
+        assert_eq!(api.whole(base, "status=500").send().status, 502)
+    });
+    send(5, |api, _| {
+        assert!(api.stream(base, "cut=2").open().finish(PATIENCE).is_whole())
+    });
+    send(5, |api, _| {
+        assert_eq!(
+            Request::post(&format!("{base}{}", api.path()), "no json")
+                .send()
+                .status,
+            400
+        )
+    });
+    send(5, |api, _| {
+        let unknown = r#"{"model":"unknown","messages":[]}"#;
+        assert_eq!(
+            Request::post(&format!("{base}{}", api.path()), unknown)
+                .send()
+                .status,
+            404
+        );
+    });
+    a.set_mode("status=503,retry_after=0");
+    send(5, |api, _| {
+        assert_eq!(api.whole(base, "").send().served_by(), Some("b"))
+    });
+    a.set_mode("");
+    send(5, |api, _| {
+        drop(
+            api.whole(base, "delay=30")
+                .patience(std::time::Duration::from_millis(200))
+                .try_send(),
+        )
+    });
+    send(5, |api, _| {
+        assert_eq!(
+            api.stream(
+                base,
+                "error_event=0,error_code=400,err_type=invalid_request_error"
+            )
+            .send()
+            .status,
+            400
+        )
+    });
+    send(5, |api, _| {
+        assert!(api.stream(base, "hang=2").open().finish(PATIENCE).is_whole())
+    });
+    send(5, |api, _| {
+        assert_eq!(api.whole(base, "drop=rst").send().status, 502)
+    });
+    send(5, |api, _| {
+        assert_eq!(api.whole(base, "short=5").send().status, 502)
+    });
+}
+
+#[test]
+fn acc_1_counts_return_to_zero_after_every_ending() {
+    let [a, b] = Upstream::start_all(["a", "b"]);
+    let gateway = two(&a, &b);
+    every_ending(&gateway, &a);
+    expect_idle(&gateway);
+    assert_eq!(gateway.metrics().value("weighbridge_requests_running", &[]), 0.0);
+    a.wait_idle(PATIENCE);
+    b.wait_idle(PATIENCE);
+    // Endpoints that reset their connections are tried again a little later.
+    let live = || {
+        gateway
+            .metrics()
+            .sum("weighbridge_endpoint_state", &[("state", "live")])
+    };
+    assert!(
+        eventually(PATIENCE, || live() == 2.0),
+        "{}",
+        gateway.metrics().text
+    );
+    let before = requests(&gateway);
+    let ok = outcomes(&gateway, "ok");
+    a.reset();
+    b.reset();
+    for number in 0..100 {
+        let api = Api::ALL[number % 4];
+        let request = if number % 8 < 4 {
+            api.whole(&gateway.url(""), "")
+        } else {
+            api.stream(&gateway.url(""), "")
+        };
+        assert_eq!(request.send().status, 200);
+    }
+    let share = a.posts().len();
+    assert!((30..=70).contains(&share), "{share} of 100 went to a");
+    assert_eq!(share + b.posts().len(), 100);
+    assert_eq!(
+        (requests(&gateway) - before, outcomes(&gateway, "ok") - ok),
+        (100.0, 100.0)
+    );
+    expect_idle(&gateway);
+}

@@ -25,6 +25,20 @@ impl<T: FromNode> FromNode for Toggle<T> {
                 );
                 None
             }
+            Shape::Text
+                if matches!(
+                    reader.written(node).as_str(),
+                    "no" | "off" | "none" | "No" | "Off"
+                ) =>
+            {
+                let shown = reader.written(node);
+                reader.problem(
+                    node,
+                    format!("`{shown}` is text"),
+                    "write `false` to switch it off",
+                );
+                None
+            }
             _ => {
                 reader.unexpected(node, "a map of settings, or `false`,");
                 None
@@ -148,7 +162,7 @@ impl<const MIN: u16> JsonSchema for Status<MIN> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let first = MIN / 100;
-        json_schema!({"type": ["integer", "string"], "minimum": MIN, "maximum": 599, "pattern": format!(r"^([{first}-5][0-9][0-9]|\$\{{.*)$")})
+        json_schema!({"title": "status", "type": ["integer", "string"], "minimum": MIN, "maximum": 599, "pattern": format!(r"^([{first}-5][0-9][0-9]|\$\{{.*)$")})
     }
 }
 
@@ -188,6 +202,6 @@ impl JsonSchema for Moment {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "examples": ["2027-01-01", "2027-01-01T12:00:00Z"]})
+        json_schema!({"title": "date or time", "type": "string", "examples": ["2027-01-01", "2027-01-01T12:00:00Z"]})
     }
 }

@@ -1,12 +1,10 @@
-//! Single values: text, numbers, durations, sizes, secrets, addresses.
+//! Single values: text, words, numbers, durations, sizes.
 
 use crate::read::{At, FromNode, Reader, unknown};
-use crate::resolved::{BaseUrl, Network};
 use crate::units;
 use crate::yaml::{NodeId, Shape};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use weighbridge_core::spec::Weight;
 
@@ -31,6 +29,8 @@ macro_rules! schema {
         }
     };
 }
+
+pub(crate) use schema;
 
 /// Any text.
 pub(crate) struct Text(pub(crate) String);
@@ -185,12 +185,12 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Number<MIN, MAX> {
     }
 }
 
-/// A share of traffic: from 0 to 1e9 with at most 6 decimals.
+/// A weight: from 0 to 1e9 with at most 6 decimals, so that it is exact in millionths.
 #[derive(Clone, Copy)]
-pub(crate) struct Share6(pub(crate) Weight);
-schema!(Share6, "Weight", {"type": ["number", "string"], "minimum": 0, "maximum": 1e9, "pattern": r"^\$\{"});
+pub(crate) struct Millionths(pub(crate) Weight);
+schema!(Millionths, "Weight", {"title": "weight", "type": ["number", "string"], "minimum": 0, "maximum": 1e9, "pattern": r"^\$\{"});
 
-impl FromNode for Share6 {
+impl FromNode for Millionths {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         if reader.written(node) == "auto" {
             reader.not_yet(node, "weight: auto");
@@ -221,7 +221,7 @@ impl FromNode for Share6 {
 
 /// A time with its unit.
 pub(crate) struct Span(pub(crate) Duration);
-schema!(Span, "Duration", {"type": "string", "pattern": r"^([0-9]*\.?[0-9]+(us|ms|s|m|h|d)|.*\$\{.*)$", "examples": ["500ms", "10s", "5m"]});
+schema!(Span, "Duration", {"title": "duration", "type": "string", "pattern": r"^([0-9]*\.?[0-9]+(us|ms|s|m|h|d)|.*\$\{.*)$", "examples": ["500ms", "10s", "5m"]});
 
 impl FromNode for Span {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
@@ -237,7 +237,7 @@ impl FromNode for Span {
 
 /// A size with its unit.
 pub(crate) struct Size(pub(crate) u64);
-schema!(Size, "Size", {"type": "string", "pattern": r"^([0-9]*\.?[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)|.*\$\{.*)$", "examples": ["64KiB", "32MiB"]});
+schema!(Size, "Size", {"title": "size", "type": "string", "pattern": r"^([0-9]*\.?[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)|.*\$\{.*)$", "examples": ["64KiB", "32MiB"]});
 
 impl FromNode for Size {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
@@ -281,109 +281,9 @@ fn with_unit<T>(
     }
 }
 
-/// An address and port to listen on.
-pub(crate) struct Address(pub(crate) SocketAddr);
-schema!(Address, "Address", {"type": "string", "examples": ["127.0.0.1:8800", "0.0.0.0:8800", "[::1]:8800"]});
-
-impl FromNode for Address {
-    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
-        if reader.tree.shape(node) == Shape::Number {
-            let port = reader.written(node);
-            reader.problem(
-                node,
-                "an address and a port are expected here, but this is a number",
-                format!("write `127.0.0.1:{port}`"),
-            );
-            return None;
-        }
-        let text = reader.text(node, "text such as `127.0.0.1:8800`")?;
-        let named = text
-            .strip_prefix("localhost:")
-            .map(|port| format!("127.0.0.1:{port}"));
-        if let Ok(address) = named.as_deref().unwrap_or(&text).parse() {
-            return Some(Self(address));
-        }
-        let shown = reader.written(node);
-        let hint = match text.rsplit_once(':') {
-            Some(("" | "*", port)) => format!("write `0.0.0.0:{port}` for all interfaces"),
-            _ => "write `127.0.0.1:8800`, `0.0.0.0:8800` for all interfaces, or `[::1]:8800`".to_owned(),
-        };
-        reader.problem(node, format!("`{shown}` is not an IP address with a port"), hint);
-        None
-    }
-}
-
-/// A range of addresses, `10.0.0.0/8`, or one address.
-pub(crate) struct Range(pub(crate) Network);
-schema!(Range, "Network", {"type": "string", "examples": ["10.0.0.0/8", "192.0.2.7", "fd00::/8"]});
-
-impl FromNode for Range {
-    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
-        let text = reader.text(node, "text such as `10.0.0.0/8`")?;
-        if let Some(network) = network(&text) {
-            return Some(Self(network));
-        }
-        let shown = reader.written(node);
-        reader.problem(
-            node,
-            format!("`{shown}` is not an address range"),
-            "write `10.0.0.0/8`, `fd00::/8` or one address",
-        );
-        None
-    }
-}
-
-fn network(text: &str) -> Option<Network> {
-    let (base, prefix) = match text.split_once('/') {
-        Some((base, prefix)) => (base, Some(prefix.parse::<u8>().ok()?)),
-        None => (text, None),
-    };
-    let base: IpAddr = base.parse().ok()?;
-    let bits = if base.is_ipv4() { 32 } else { 128 };
-    let prefix = prefix.unwrap_or(bits);
-    if prefix > bits {
-        return None;
-    }
-    let host = u32::from(bits - prefix);
-    let base = match base {
-        IpAddr::V4(base) => IpAddr::V4(
-            u32::from(base)
-                .checked_shr(host)
-                .and_then(|net| net.checked_shl(host))
-                .unwrap_or(0)
-                .into(),
-        ),
-        IpAddr::V6(base) => IpAddr::V6(
-            u128::from(base)
-                .checked_shr(host)
-                .and_then(|net| net.checked_shl(host))
-                .unwrap_or(0)
-                .into(),
-        ),
-    };
-    Some(Network { base, prefix })
-}
-
-/// The base URL of an endpoint.
-pub(crate) struct Url(pub(crate) BaseUrl);
-schema!(Url, "Url", {"type": "string", "examples": ["http://gpu1:8000", "https://api.example.com"]});
-
-impl FromNode for Url {
-    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
-        let text = reader.text(node, "text such as `http://gpu1:8000`")?;
-        match BaseUrl::parse(&text) {
-            Ok(url) => Some(Self(url)),
-            Err((message, hint)) => {
-                reader.problem(node, message, hint);
-                None
-            }
-        }
-    }
-}
-
 /// Free-form labels.
 pub(crate) struct Labels(pub(crate) Vec<(String, String)>);
-schema!(Labels, "Labels", {"type": "object", "additionalProperties": {"type": "string"}, "examples": [{"gpu": "T4", "zone": "az1"}]});
+schema!(Labels, "Labels", {"title": "map of text", "type": "object", "additionalProperties": {"type": "string"}, "examples": [{"gpu": "T4", "zone": "az1"}]});
 
 impl FromNode for Labels {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {

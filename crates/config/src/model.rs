@@ -7,14 +7,16 @@ pub(crate) mod routes;
 pub(crate) mod server;
 
 use crate::forms::Toggle;
-use crate::leaf::Whole;
-use crate::read::{At, section, words};
+use crate::read::{At, FromNode, Reader, section, words};
+use crate::yaml::NodeId;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
 
 section! {
     /// Configuration of Weighbridge.
     File {
         /// Version of this format.
-        version: Whole<1, 1> = 1,
+        version: Version = 1,
         /// The data plane: where clients connect, and its limits.
         server: server::Server,
         /// The admin API, the console and the metrics; `false`: none.
@@ -35,6 +37,38 @@ section! {
     }
     required [pools]
     later [otlp, cors, storage, quota_groups, services, classes, passthrough]
+}
+
+/// The version of the format, always 1.
+pub(crate) struct Version;
+
+impl FromNode for Version {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let written = reader.written(node);
+        if written == "1" {
+            return Some(Self);
+        }
+        reader.problem(
+            node,
+            format!("this program reads version 1 of the format, not `{written}`"),
+            "write `version: 1`, or leave it out",
+        );
+        None
+    }
+}
+
+impl JsonSchema for Version {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Version".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"const": 1})
+    }
 }
 
 words! {

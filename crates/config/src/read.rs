@@ -147,7 +147,11 @@ impl<'a> Reader<'a> {
             return None;
         };
         let entries = entries.clone();
-        for required in keys.required {
+        // A key of a later version may stand in the place of the missing one, as `discovery` does for `endpoints`.
+        let later = entries
+            .iter()
+            .any(|entry| keys.later.contains(&entry.key.as_str()));
+        for required in keys.required.iter().filter(|_| !later) {
             if !entries.iter().any(|entry| entry.key == *required) {
                 self.problem(
                     node,

@@ -2,6 +2,7 @@
 
 mod keys;
 mod pools;
+mod retry;
 mod routes;
 mod server;
 
@@ -15,10 +16,20 @@ use weighbridge_core::spec::FleetSpec;
 
 /// Resolves a file at the time `now` (Unix seconds, for keys that have ended). What is wrong is reported to the reader; the result counts only if nothing was.
 pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
+    let listen_node = file
+        .server
+        .as_ref()
+        .and_then(|server| server.value.listen.as_ref())
+        .map(|listen| listen.node);
     let server = server::server(reader, file.server.map(|at| at.value).unwrap_or_default());
     let admin = server::admin(reader, file.admin, server.listen);
     let log = server::log(file.log.map(|at| at.value).unwrap_or_default());
-    let auth_node = file.auth.as_ref().map_or(Tree::ROOT, |auth| auth.node);
+    let auth_node = file
+        .auth
+        .as_ref()
+        .map(|auth| auth.node)
+        .or(listen_node)
+        .unwrap_or(Tree::ROOT);
     let key_nodes = file.keys.as_ref().map(|keys| keys.node);
     let given = file.keys.as_ref().is_some_and(|keys| !keys.value.is_empty());
     let keys = keys::keys(reader, file.keys.map(|at| at.value).unwrap_or_default());

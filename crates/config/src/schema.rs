@@ -47,3 +47,68 @@ fn without_null(schema: &mut Value) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/common/schema.rs"]
+#[allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests are exempt; shared with the test files"
+)]
+mod validate;
+
+#[cfg(test)]
+mod tests {
+    use super::{schema, validate};
+    use crate::model::policies::json;
+    use crate::read::Reader;
+    use crate::yaml::{Tree, parse};
+    use std::path::{Path, PathBuf};
+
+    fn shipped(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let is_config = |path: &Path| {
+                std::fs::read_to_string(path)
+                    .unwrap()
+                    .lines()
+                    .any(|line| line.starts_with("pools:"))
+            };
+            if path.is_dir() {
+                shipped(&path, found);
+            } else if path
+                .extension()
+                .is_some_and(|ending| ending == "yaml" || ending == "yml")
+                && is_config(&path)
+            {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn shipped_configs_fit_the_loader_and_the_schema() {
+        let root = schema();
+        let mut files = Vec::new();
+        shipped(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"),
+            &mut files,
+        );
+        assert!(files.len() >= 3, "{files:?}");
+        for path in files {
+            if let Err(problems) = crate::load(&path, &|_| None) {
+                panic!("{problems}");
+            }
+            let (tree, _) = parse("t.yaml", &std::fs::read_to_string(&path).unwrap());
+            let mut reader = Reader::new(tree.unwrap(), "t.yaml", &|_| None);
+            let document = json(&mut reader, Tree::ROOT).unwrap();
+            assert_eq!(
+                validate::faults(&root, &root, &document),
+                Vec::<String>::new(),
+                "{}",
+                path.display()
+            );
+        }
+    }
+}

@@ -60,6 +60,13 @@ impl FromNode for MaybeSecret {
             );
             return None;
         }
+        if text.contains("${") && !reader.written(node).contains("$${") {
+            reader.warn(
+                node,
+                "the secret holds `${` literally, so another program was meant to replace a variable in it and did not",
+                "set the variable, or the file, to the secret itself",
+            );
+        }
         let variable = text
             .strip_prefix('$')
             .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'));
@@ -104,7 +111,7 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 }
 
 fn schema() -> Schema {
-    json_schema!({"type": "string", "examples": ["${API_KEY}", "file:/run/secrets/api_key"]})
+    json_schema!({"title": "secret", "type": "string", "examples": ["${API_KEY}", "file:/run/secrets/api_key"]})
 }
 
 impl JsonSchema for Secret {

@@ -5,9 +5,9 @@ use crate::read::{At, Reader};
 use crate::resolve::Resolved;
 use crate::resolved::ClientKey;
 use crate::yaml::NodeId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
-use weighbridge_core::spec::{RouteSpec, Weight};
+use weighbridge_core::spec::{Protocols, RouteSpec, Weight};
 
 /// Warnings about one route that the user wrote.
 pub(crate) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
@@ -116,27 +116,55 @@ pub(crate) fn hidden_pool(reader: &mut Reader<'_>, pool: &Resolved) {
     );
 }
 
-/// Warns of targets and fallbacks that never serve.
-pub(crate) fn reach(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, all: &[RouteSpec]) {
-    let own: BTreeSet<usize> = spec.targets.iter().map(|target| target.pool).collect();
-    let steps = reader
-        .child(node, "fallback")
-        .map(|list| reader.children(list))
-        .unwrap_or_default();
-    for (step, place) in spec.fallback.iter().zip(steps) {
-        let Some(other) = all.iter().find(|route| route.name == step.route) else {
-            continue;
-        };
-        if other.targets.iter().all(|target| own.contains(&target.pool)) {
-            let message = format!(
-                "the fallback to `{}` leads to the same pools as the route `{}` itself",
-                step.route, spec.name
-            );
+/// Warns of fallbacks and pools that never serve. `places` are the nodes of the routes that the user wrote, which come
+/// first in `routes`.
+pub(crate) fn reach(reader: &mut Reader<'_>, routes: &[RouteSpec], places: &[NodeId], pools: &[Resolved]) {
+    let by_name: HashMap<&str, &RouteSpec> = routes.iter().map(|route| (&*route.name, route)).collect();
+    for (spec, node) in routes.iter().zip(places) {
+        let own: BTreeSet<usize> = spec.targets.iter().map(|target| target.pool).collect();
+        let steps = reader
+            .child(*node, "fallback")
+            .map(|list| reader.children(list))
+            .unwrap_or_default();
+        for (step, place) in spec.fallback.iter().zip(steps) {
+            let Some(other) = by_name.get(&*step.route) else {
+                continue;
+            };
+            if other.targets.iter().all(|target| own.contains(&target.pool)) {
+                let message = format!(
+                    "the fallback to `{}` leads to the same pools as the route `{}` itself",
+                    step.route, spec.name
+                );
+                reader.warn(
+                    place,
+                    message,
+                    "retries already try all endpoints of those pools; name a route over other pools",
+                );
+            }
+        }
+    }
+    let mut named = vec![(false, false); pools.len()];
+    for target in routes.iter().flat_map(|route| &route.targets) {
+        if let Some((named, served)) = named.get_mut(target.pool) {
+            *named = true;
+            *served |= target.weight != Some(Weight::ZERO);
+        }
+    }
+    for (pool, (named, served)) in pools.iter().zip(named) {
+        let name = &pool.spec.name;
+        if named && !served {
+            let message =
+                format!("no request reaches the pool `{name}`: every target that names it has weight 0");
             reader.warn(
-                place,
+                pool.node,
                 message,
-                "retries already try all endpoints of those pools; name a route over other pools",
+                "give one of them a weight, or remove the pool",
             );
+        }
+        if pool.spec.protocols == Protocols::NONE {
+            let message =
+                format!("no request reaches the pool `{name}`: its API is neither OpenAI's nor Anthropic's");
+            reader.warn(pool.node, message, "it serves once requests can be translated");
         }
     }
 }
@@ -209,28 +237,6 @@ pub(crate) fn literal_variables(reader: &mut Reader<'_>) {
                 node,
                 "`${` stays in this value literally, because the dollar is doubled",
                 "write `${NAME}` to have the variable replaced",
-            );
-        }
-    }
-}
-
-/// Warns where nothing but a weight of 0 keeps a pool from being reached.
-pub(crate) fn idle_pools(reader: &mut Reader<'_>, routes: &[RouteSpec], pools: &[Resolved]) {
-    for (index, pool) in pools.iter().enumerate() {
-        let mut targets = routes
-            .iter()
-            .flat_map(|route| &route.targets)
-            .filter(|target| target.pool == index)
-            .peekable();
-        if targets.peek().is_some() && targets.all(|target| target.weight == Some(Weight::ZERO)) {
-            let message = format!(
-                "no request reaches the pool `{}`: every target that names it has weight 0",
-                pool.spec.name
-            );
-            reader.warn(
-                pool.node,
-                message,
-                "give one of them a weight, or remove the pool",
             );
         }
     }

@@ -1,6 +1,6 @@
 //! The catalogue of policies: the one list from which config parsing, suggestions, docs and schema derive.
 //!
-//! Adding a policy is one file with its config struct, docs and tests, and one line in the [`catalogue!`] call below.
+//! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
 pub mod least_inflight;
 pub mod session_affinity;

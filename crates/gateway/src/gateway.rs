@@ -10,6 +10,7 @@ use crate::telemetry::log::LogWriter;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::record::Sink;
 use arc_swap::ArcSwap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
@@ -17,6 +18,7 @@ use weighbridge_config::Config;
 use weighbridge_core::action::Bindings;
 use weighbridge_core::event::{Arrival, Control};
 use weighbridge_core::explain::Explanation;
+use weighbridge_core::spec::FleetSpec;
 use weighbridge_core::view::FleetView;
 use weighbridge_core::{Action, EndpointId, Event, RequestId, Scheduler};
 use weighbridge_store::{KeyRecord, Keys, MemoryKeys, MemoryUsage};
@@ -52,6 +54,7 @@ pub struct Gateway {
 
 struct Core {
     scheduler: Scheduler,
+    seed: u64,
     log: Option<EventLog>,
 }
 
@@ -77,7 +80,10 @@ impl Gateway {
             .map_err(|error| format!("cannot start the log thread: {error}"))?;
         let clock = Clock::start();
         let mut core = Core {
-            scheduler: Scheduler::new(setup.config.fleet.seed),
+            scheduler: Scheduler::new(0),
+            // Different in every process, so that replicas do not break ties alike; part of the fleet, so that an event
+            // log holds it.
+            seed: RandomState::new().hash_one(std::process::id()),
             log: setup.event_log,
         };
         let config = Arc::new(setup.config);
@@ -129,11 +135,14 @@ impl Gateway {
         // Certificates are read before anything changes, so that a bad one changes nothing.
         let generation = self.snapshot.load().generation + 1;
         let pools = crate::snapshot::compile_pools(&config)?;
-        let bindings = self.lock().configure(&self.clock, &config);
+        // Held until the snapshot is in place: no request may be sent to an endpoint that is in no snapshot yet.
+        let mut core = self.lock();
+        let bindings = core.configure(&self.clock, &config);
         let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (generation, &self.sink.metrics));
         self.load_keys(&config);
         self.decisions.retain(|route| snapshot.route(route).is_some());
         self.snapshot.store(Arc::new(snapshot));
+        drop(core);
         Ok(())
     }
 
@@ -248,11 +257,11 @@ impl Core {
 
     fn configure(&mut self, clock: &Clock, config: &Config) -> Bindings {
         let mut actions = Vec::new();
-        self.step(
-            clock,
-            Event::Configure(Arc::new(config.fleet.clone())),
-            &mut actions,
-        );
+        let fleet = FleetSpec {
+            seed: self.seed,
+            ..config.fleet.clone()
+        };
+        self.step(clock, Event::Configure(Arc::new(fleet)), &mut actions);
         let bindings = actions.into_iter().find_map(|action| match action {
             Action::Configured(bindings) => Some(bindings),
             _ => None,

@@ -10,7 +10,7 @@ section! {
     Key {
         /// Whose it is, for logs and metrics. Two keys may share a name while one is rotated out.
         name: Name,
-        /// The key itself.
+        /// The key itself; this or `key_sha256` must be given.
         key: Secret,
         /// SHA-256 of the key in hexadecimal, instead of the key.
         key_sha256: Text,

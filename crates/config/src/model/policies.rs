@@ -117,9 +117,11 @@ fn fits(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), in_lis
         };
         // The library quotes the value that it met, which may have come from a variable.
         let message = error.to_string();
-        let wanted = message
-            .split_once("expected ")
-            .map(|(_, wanted)| wanted.to_owned());
+        let wanted = message.split_once("expected ").map(|(_, wanted)| match wanted {
+            "f64" | "f32" => "a number".to_owned(),
+            "u16" | "u32" | "u64" | "usize" => "a whole number".to_owned(),
+            other => other.to_owned(),
+        });
         let hint = wanted
             .map(|wanted| format!("expected {wanted}"))
             .unwrap_or_default();
@@ -130,7 +132,7 @@ fn fits(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), in_lis
 }
 
 /// The value of a node with its variables replaced.
-fn json(reader: &mut Reader<'_>, node: NodeId) -> Option<Json> {
+pub(crate) fn json(reader: &mut Reader<'_>, node: NodeId) -> Option<Json> {
     match reader.tree.value(node).clone() {
         Value::List(items) => items
             .into_iter()

@@ -1,7 +1,8 @@
 //! `pools`.
 
+use crate::address::Url;
 use crate::forms::{FromText, OneOrMany, Short, Status, Toggle};
-use crate::leaf::{Flag, Labels, Name, Number, Share6, Span, Text, Url, Whole};
+use crate::leaf::{Flag, Labels, Millionths, Name, Number, Span, Text, Whole};
 use crate::read::{At, section, words};
 use crate::secret::{MaybeSecret, Secret};
 
@@ -89,7 +90,7 @@ section! {
         /// Base URL, `http` or `https`; a trailing `/v1` is ignored.
         url: Url,
         /// Share inside its pool; 0 takes nothing.
-        weight: Share6 = 1,
+        weight: Millionths = 1,
         /// Free-form labels.
         labels: Labels,
     }

@@ -1,7 +1,7 @@
 //! `routes`.
 
 use crate::forms::{FromText, Short, Toggle};
-use crate::leaf::{Flag, Name, Number, Share6, Span, Whole};
+use crate::leaf::{Flag, Millionths, Name, Number, Span, Whole};
 use crate::model::policies::PolicySet;
 use crate::read::{At, FromNode, Reader, section, unknown, words};
 use crate::yaml::{NodeId, Shape};
@@ -40,7 +40,7 @@ section! {
         /// Its name in the route. Default: the pool's.
         name: Name,
         /// Share of the route's traffic; on all targets of a route or on none. 0 takes nothing, failover included.
-        weight: Share6,
+        weight: Millionths,
         /// 1 first. A later order serves only when no earlier one can.
         order: Whole<1, 1000> = 1,
     }
@@ -88,8 +88,9 @@ section! {
         on: Vec<At<RetryOn>> = ["connect", "429", "503", "529"],
         /// Cap on retries of the route.
         budget: Budget,
-        /// Whether a request whose reused connection turned out dead is sent once more on a fresh one.
-        resend: Flag = true,
+        /// Whether a request whose reused connection turned out dead is sent once more on a fresh one. Default:
+        /// yes.
+        resend: Flag,
         /// Streams: moves on to another endpoint after this time without a first byte, while there is one; needs
         /// `timeout` in `on`. Default: never.
         move_on_after: Span,

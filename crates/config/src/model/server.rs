@@ -1,6 +1,7 @@
 //! `server`, `admin` and `log`.
 
-use crate::leaf::{Address, Name, Range, Size, Span, Whole};
+use crate::address::{Address, Range};
+use crate::leaf::{Name, Size, Span, Whole};
 use crate::read::{At, FromNode, Reader, section, unknown, words};
 use crate::secret::MaybeSecret;
 use crate::yaml::{NodeId, Shape};
@@ -51,7 +52,7 @@ section! {
 }
 
 section! {
-    /// What is logged, as JSON lines on standard output.
+    /// What is logged.
     Log {
         /// Least severity of messages.
         level: Level = "info",

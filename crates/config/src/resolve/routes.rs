@@ -1,18 +1,21 @@
 //! `routes`.
 
 use super::pools::Resolved;
-use crate::forms::{Short, Toggle};
+use super::retry::{default_retry, retry};
+use crate::forms::Short;
 use crate::leaf::or;
 use crate::model::routes as model;
 use crate::read::{At, Reader, nearest};
 use crate::resolved::Route;
 use crate::warnings;
 use crate::yaml::NodeId;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 use weighbridge_core::policies::Policies;
-use weighbridge_core::spec::{BudgetSpec, FallbackSpec, RetrySpec, RouteSpec, TargetSpec, Weight};
+use weighbridge_core::spec::{FallbackSpec, RouteSpec, TargetSpec, Weight};
+
+/// Names of pools or routes, and their places.
+type Names<'a> = BTreeMap<&'a str, usize>;
 
 /// A fallback that waits until all routes are known.
 struct Pending {
@@ -30,7 +33,12 @@ pub(super) fn routes(
     let mut routes: Vec<(RouteSpec, Route)> = Vec::with_capacity(given.len() + pools.len());
     let mut seen: HashMap<Arc<str>, String> = HashMap::new();
     let mut pending = Vec::new();
-    let mut nodes = Vec::new();
+    let mut places = Vec::new();
+    let known: Names<'_> = pools
+        .iter()
+        .enumerate()
+        .map(|(index, pool)| (&*pool.spec.name, index))
+        .collect();
     // A route that could not be read may have named any pool, so nothing is said of pools that seem unused.
     let mut whole = reader.problems.is_empty();
     for At { node, value } in given {
@@ -50,21 +58,23 @@ pub(super) fn routes(
                 "give every route its own name",
             );
         }
-        let resolved = route(reader, At { node, value }, &name, pools);
+        let resolved = route(reader, At { node, value }, &name, &known);
         let index = routes.len();
         pending.extend(resolved.fallback.into_iter().map(|(node, to)| Pending {
             route: index,
             node,
             to,
         }));
-        nodes.push(node);
+        places.push(node);
         routes.push((resolved.spec, resolved.route));
     }
+    let used: HashSet<usize> = routes
+        .iter()
+        .flat_map(|(spec, _)| &spec.targets)
+        .map(|target| target.pool)
+        .collect();
     for (index, pool) in pools.iter().enumerate() {
-        let used = routes
-            .iter()
-            .any(|(spec, _)| spec.targets.iter().any(|target| target.pool == index));
-        if used {
+        if used.contains(&index) {
             continue;
         }
         if seen.contains_key(&pool.spec.name) {
@@ -77,11 +87,10 @@ pub(super) fn routes(
     }
     fallbacks(reader, &mut routes, pending);
     let specs: Vec<RouteSpec> = routes.iter().map(|(spec, _)| spec.clone()).collect();
-    for (spec, node) in specs.iter().zip(nodes) {
-        warnings::route(reader, node, spec, pools);
-        warnings::reach(reader, node, spec, &specs);
+    for (spec, node) in specs.iter().zip(&places) {
+        warnings::route(reader, *node, spec, pools);
     }
-    warnings::idle_pools(reader, &specs, pools);
+    warnings::reach(reader, &specs, &places, pools);
     routes
 }
 
@@ -122,7 +131,7 @@ fn route(
     reader: &mut Reader<'_>,
     At { node, value: given }: At<model::Route>,
     name: &Arc<str>,
-    pools: &[Resolved],
+    pools: &Names<'_>,
 ) -> ResolvedRoute {
     let targets_node = given.targets.as_ref().map_or(node, |targets| targets.node);
     let policies_given = given.policies.is_some();
@@ -155,7 +164,12 @@ fn route(
     let fallback = or(given.fallback, |steps| steps, Vec::new());
     let fallback = fallback
         .into_iter()
-        .filter_map(|step| Some((step.node, step.value.0.route?.value.0.into())))
+        .filter_map(
+            |At {
+                 node,
+                 value: Short(step),
+             }| pending(reader, node, step),
+        )
         .collect();
     let route = Route {
         name: name.clone(),
@@ -182,11 +196,23 @@ fn route(
     }
 }
 
+/// Where a fallback stands and the route that it names.
+fn pending(reader: &mut Reader<'_>, node: NodeId, step: model::Fallback) -> Option<(NodeId, Arc<str>)> {
+    if let Some(on) = step.on.filter(|on| reader.is_empty_list(on.node)) {
+        reader.problem(
+            on.node,
+            "a fallback without a condition is never taken",
+            "write `on: [unavailable]`, which is the default",
+        );
+    }
+    Some((node, step.route?.value.0.into()))
+}
+
 fn targets(
     reader: &mut Reader<'_>,
     (list, route): (NodeId, &str),
     given: Vec<At<Short<model::Target>>>,
-    pools: &[Resolved],
+    pools: &Names<'_>,
 ) -> Vec<TargetSpec> {
     if given.is_empty() && reader.is_empty_list(list) {
         reader.problem(list, format!("the route `{route}` has no target"), "name a pool");
@@ -199,13 +225,8 @@ fn targets(
     } in given
     {
         let Some(pool) = given.pool else { continue };
-        let Some(index) = pools.iter().position(|known| *known.spec.name == *pool.value.0) else {
-            unknown_name(
-                reader,
-                pool.node,
-                ("pool", &pool.value.0),
-                pools.iter().map(|pool| &*pool.spec.name),
-            );
+        let Some(&index) = pools.get(pool.value.0.as_str()) else {
+            unknown_name(reader, pool.node, ("pool", &pool.value.0), pools);
             continue;
         };
         let name: Arc<str> = or(given.name, |name| name.0.into(), pool.value.0.as_str().into());
@@ -226,18 +247,20 @@ fn targets(
     targets
 }
 
-fn unknown_name<'n>(
-    reader: &mut Reader<'_>,
-    node: NodeId,
-    (what, name): (&str, &str),
-    known: impl Iterator<Item = &'n str> + Clone,
-) {
-    let near = nearest(name, known.clone())
+/// Most names that are listed where one is unknown.
+const LISTED_MAX: usize = 20;
+
+fn unknown_name(reader: &mut Reader<'_>, node: NodeId, (what, name): (&str, &str), known: &Names<'_>) {
+    let near = nearest(name, known.keys().copied())
         .map(|near| format!("did you mean `{near}`? "))
         .unwrap_or_default();
-    const LISTED_MAX: usize = 20;
-    let mut list = known.clone().take(LISTED_MAX).collect::<Vec<_>>().join(", ");
-    if known.count() > LISTED_MAX {
+    let mut list = known
+        .keys()
+        .copied()
+        .take(LISTED_MAX)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if known.len() > LISTED_MAX {
         list.push_str(", …");
     }
     let shown = crate::yaml::shorten(name);
@@ -297,93 +320,23 @@ fn choice(reader: &mut Reader<'_>, (node, route): (NodeId, &str), targets: &[Tar
     }
 }
 
-fn default_retry() -> RetrySpec {
-    RetrySpec {
-        max_attempts: 3,
-        on_connect: true,
-        on_reset: false,
-        on_timeout: false,
-        on_status: vec![429, 503, 529],
-        move_on_after: None,
-        budget: BudgetSpec {
-            ratio: 0.2,
-            floor_per_second: 10.0,
-            window: Duration::from_secs(10),
-        },
-    }
-}
-
-fn retry(reader: &mut Reader<'_>, given: Option<At<Toggle<model::Retry>>>) -> (RetrySpec, Option<bool>) {
-    let mut retry = default_retry();
-    let given = match given.map(|at| at.value) {
-        None => return (retry, None),
-        Some(Toggle::Off) => {
-            return (
-                RetrySpec {
-                    max_attempts: 1,
-                    ..retry
-                },
-                None,
-            );
-        }
-        Some(Toggle::On(given)) => given,
-    };
-    retry.max_attempts = or(given.max_attempts, |count| count.0, 3);
-    if let Some(on) = given.on {
-        warnings::retry(reader, &on);
-        let has = |wanted| on.value.iter().any(|word| word.value == wanted);
-        retry.on_connect = has(model::RetryOn::Connect);
-        retry.on_reset = has(model::RetryOn::Reset);
-        retry.on_timeout = has(model::RetryOn::Timeout);
-        retry.on_status = on
-            .value
-            .iter()
-            .filter_map(|word| match word.value {
-                model::RetryOn::Status(status) => Some(status),
-                _ => None,
-            })
-            .collect();
-        retry.on_status.sort_unstable();
-        retry.on_status.dedup();
-    }
-    let budget = or(given.budget, |budget| budget, model::Budget::default());
-    retry.budget.ratio = or(budget.ratio, |ratio| ratio.0, 0.2);
-    retry.budget.floor_per_second = or(budget.floor_per_second, |floor| floor.0, 10.0);
-    if let Some(window) = budget.window {
-        if window.value.0.is_zero() {
-            reader.problem(
-                window.node,
-                "this time must be longer than 0",
-                "leave the key out for the default",
-            );
-        }
-        retry.budget.window = window.value.0;
-    }
-    if let Some(after) = given.move_on_after {
-        if after.value.0.is_zero() || !retry.on_timeout {
-            reader.problem(
-                after.node,
-                "`move_on_after` needs a time above 0 and `timeout` in `on`",
-                "add `timeout` to `on`, which says that a request may be done twice",
-            );
-        }
-        retry.move_on_after = Some(after.value.0);
-    }
-    (retry, given.resend.map(|flag| flag.value.0))
-}
-
 fn fallbacks(reader: &mut Reader<'_>, routes: &mut [(RouteSpec, Route)], pending: Vec<Pending>) {
-    let names: Vec<Arc<str>> = routes.iter().map(|(spec, _)| spec.name.clone()).collect();
+    let all: Vec<Arc<str>> = routes.iter().map(|(spec, _)| spec.name.clone()).collect();
+    let names: Names<'_> = all
+        .iter()
+        .enumerate()
+        .map(|(index, name)| (&**name, index))
+        .collect();
     for Pending { route, node, to } in pending {
         let place = reader.child(node, "route").unwrap_or(node);
-        if names.get(route) == Some(&to) {
+        if all.get(route) == Some(&to) {
             reader.problem(
                 place,
                 format!("the route `{to}` falls back to itself"),
                 "retries already try the other endpoints of the route; name another route, or give later targets an `order` of 2",
             );
-        } else if !names.contains(&to) {
-            unknown_name(reader, place, ("route", &to), names.iter().map(|name| &**name));
+        } else if !names.contains_key(&*to) {
+            unknown_name(reader, place, ("route", &to), &names);
         } else if let Some((spec, _)) = routes.get_mut(route) {
             if spec.fallback.iter().any(|step| step.route == to) {
                 reader.problem(

@@ -100,7 +100,7 @@ pub(super) fn admin(
 /// What decides who may use the data plane.
 pub(super) struct AuthFacts {
     pub(super) auth: Option<AuthWord>,
-    /// Where `auth` stands, or the root.
+    /// Where `auth` stands, else `server.listen`, else the root.
     pub(super) node: NodeId,
     /// Whether a key is given, right or wrong.
     pub(super) keys: bool,

@@ -64,8 +64,7 @@ impl Cooling {
         }
     }
 
-    /// The next key in rotation that neither cools nor is `tried`; the error says whether the rest is `Tried` or
-    /// all cool.
+    /// The next key in rotation that neither cools nor is `tried`.
     pub(crate) fn pick(&self, now: Time, tried: impl Fn(u16) -> bool) -> Option<u16> {
         let count = self.keys.len();
         (0..count)

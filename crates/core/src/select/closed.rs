@@ -89,8 +89,8 @@ fn fail_open(query: &Query<'_>, scratch: &Scratch, rng: &mut Rng) -> Option<Take
     })
 }
 
-/// When the first candidate of the route is back, draining ones aside. None if one can take requests now, or if
-/// nothing is known.
+/// When the first candidate of the route is back, of those that time alone brings back. None if one can take requests
+/// now, or if nothing is known.
 pub(crate) fn soonest_return(query: &Query<'_>) -> Option<Duration> {
     let mut soonest: Option<Time> = None;
     for candidate in &query.plan.candidates {

@@ -23,7 +23,7 @@ pub(super) fn run(query: &Query<'_>, scratch: &mut Scratch, keeps_full: bool) ->
             order = target.order;
         }
     }
-    scratch.order = order;
+    scratch.order = if order == u16::MAX { 0 } else { order };
     for target in &plan.targets {
         for place in target.candidates.clone() {
             if scratch.dropped[place].is_some() {
@@ -50,6 +50,11 @@ pub(super) fn is_full(reasons: &[Option<Dropped>]) -> bool {
     reasons.contains(&Some(Dropped::Capacity)) && reasons.iter().all(Option::is_some)
 }
 
+/// Whether any candidate of the route can take the request now.
+pub(crate) fn any_live(query: &Query<'_>) -> bool {
+    (query.plan.candidates.iter()).any(|candidate| reason(query, candidate).is_none())
+}
+
 /// Why a candidate can't be chosen.
 fn reason(query: &Query<'_>, candidate: &Candidate) -> Option<Dropped> {
     let target = &query.plan.targets[usize::from(candidate.target)];
@@ -65,6 +70,8 @@ fn reason(query: &Query<'_>, candidate: &Candidate) -> Option<Dropped> {
     match endpoint.blocked(query.now) {
         Some(StateKind::Full) => Some(Dropped::Capacity),
         Some(kind) => Some(Dropped::State(kind)),
+        // Not all of its keys cool, so one is free.
+        None if query.tried.is_empty() => None,
         None => key(query, candidate).is_none().then_some(Dropped::Tried),
     }
 }

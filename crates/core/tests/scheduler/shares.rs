@@ -132,37 +132,46 @@ fn inside_a_target_the_least_busy() {
     }
 }
 
-/// Retries and requests that a filter kept from a target do not shift the shares.
+/// Retries and requests that a filter kept from a target do not shift the shares, though they choose among the very
+/// targets that are live.
 #[test]
 fn outside_the_count() {
-    let mut picky = pool("a", 1);
-    picky.protocols = Protocols::OPENAI;
-    picky.breaker = None;
-    let mut other = pool("b", 1);
-    other.breaker = None;
-    let mut route = weighted("r", &[(0, 1.0), (1, 2.0)]);
+    let mut pools: Vec<_> = (0..4).map(|i| pool(&format!("p{i}"), 1)).collect();
+    pools.iter_mut().for_each(|pool| pool.breaker = None);
+    pools[0].protocols = Protocols::OPENAI;
+    let mut route = weighted("r", &[(0, 1.0), (1, 1.0), (2, 2.0), (3, 3.0)]);
     route.retry.budget.ratio = 1.0;
-    let mut world = World::new(fleet(vec![picky, other], vec![route]));
-    let mut counts = [0; 2];
-    for turn in 0..300 {
-        if turn % 7 == 3 {
-            let mut arrival = world.arrival(0, None);
-            arrival.protocols = Protocols::ANTHROPIC;
-            let dispatch = world.send(arrival).sent();
-            assert_eq!(dispatch.target, 1);
-            world.end(&dispatch, Outcome::Complete);
+    let mut world = World::new(fleet(pools, vec![route]));
+    for drained in [None, Some(0)] {
+        if let Some(pool) = drained {
+            world.control(pool, 0, Control::Drain);
         }
-        let dispatch = world.get(0);
-        counts[usize::from(dispatch.target)] += 1;
-        if turn % 5 == 0 {
-            let retry = world.end(&dispatch, crate::world::status(503)).sent();
-            assert_ne!(retry.target, dispatch.target);
-            world.end(&retry, Outcome::Complete);
+        let mut counts = [0; 4];
+        for turn in 0..420 {
+            if turn % 7 == 3 {
+                let mut arrival = world.arrival(0, None);
+                arrival.protocols = Protocols::ANTHROPIC;
+                let dispatch = world.send(arrival).sent();
+                assert_ne!(dispatch.target, 0);
+                world.end(&dispatch, Outcome::Complete);
+            }
+            let dispatch = world.get(0);
+            counts[usize::from(dispatch.target)] += 1;
+            if turn % 5 == 0 {
+                let retry = world.end(&dispatch, crate::world::status(503)).sent();
+                assert_ne!(retry.target, dispatch.target);
+                world.end(&retry, Outcome::Complete);
+            } else {
+                world.end(&dispatch, Outcome::Complete);
+            }
+        }
+        let expect = if drained.is_some() {
+            [0, 70, 140, 210]
         } else {
-            world.end(&dispatch, Outcome::Complete);
-        }
+            [60, 60, 120, 180]
+        };
+        assert_eq!(counts, expect);
     }
-    assert_eq!(counts, [100, 200]);
 }
 
 proptest! {

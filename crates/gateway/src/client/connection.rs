@@ -19,8 +19,11 @@ use tokio::net::TcpStream;
 
 /// Longest wait for a request's head, idle time between two requests included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// Largest head of a request, bytes.
-const HEAD_MAX: usize = 64 * 1024;
+/// Largest head of a request that the codec reads, bytes. Twice what a request may have, so that one who has somewhat
+/// more is told so in its own protocol; the codec can only say a bare 431.
+const HEAD_READ_MAX: usize = 2 * crate::exchange::HEAD_MAX;
+/// Most headers that the codec reads, for the same reason.
+const HEADERS_READ_MAX: usize = 4 * crate::exchange::HEADERS_MAX;
 
 /// What a request may know of its connection.
 pub(crate) struct Client {
@@ -54,7 +57,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_MAX);
+        .max_headers(HEADERS_READ_MAX)
+        .max_buf_size(HEAD_READ_MAX);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket.clone()), service));
     let mut presence = Presence::new(socket);
     let lifecycle = &worker.gateway.lifecycle;

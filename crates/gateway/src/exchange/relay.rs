@@ -2,6 +2,7 @@
 
 use super::attempt::Deadlines;
 use super::flight::Flight;
+use super::headers::secrets_blanked;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
@@ -176,12 +177,21 @@ impl Relay {
                 .filter(|_| streams)
                 .map(|total| began + total),
         };
+        let failed = source
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.error().is_some());
+        let first = if failed {
+            secrets_blanked(source.first, &upstream.pool.secrets)
+        } else {
+            source.first
+        };
         let mut relay = Self {
             flight,
             upstream,
             api,
             status,
-            first: Some(source.first),
+            first: Some(first),
             source: Some((source.link, source.body)),
             observer: source.observer,
             clocks,
@@ -238,8 +248,7 @@ impl Relay {
             match link.poll_frame(body, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
-                    self.watch(&data);
-                    gathered.add(data);
+                    gathered.add(self.watch(data));
                     // A piece that comes alone, as most tokens do, goes out without another look.
                     if self.flows && gathered.len() < GATHER_MAX {
                         continue;
@@ -281,16 +290,23 @@ impl Relay {
             .is_some_and(|observer| observer.at_boundary())
     }
 
-    fn watch(&mut self, data: &[u8]) {
+    /// Looks at what passes, and gives what may pass: an upstream's error may quote the key that it was sent.
+    fn watch(&mut self, data: Bytes) -> Bytes {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
-            return;
+            return data;
         };
         let before = observer.content_events();
-        let fed = observer.feed(data);
+        let fed = observer.feed(&data);
         let content = observer.content_events() > before;
+        let failed = observer.error().is_some();
         if fed.progress {
             self.note(Instant::now(), true, content);
+        }
+        if failed {
+            secrets_blanked(data, &self.upstream.pool.secrets)
+        } else {
+            data
         }
     }
 
@@ -405,7 +421,11 @@ mod tests {
         let mut gathered = Gathered::default();
         gathered.add(alone.clone());
         let taken = gathered.take();
-        assert_eq!(taken.as_ptr(), alone.as_ptr(), "a piece that comes alone is not copied");
+        assert_eq!(
+            taken.as_ptr(),
+            alone.as_ptr(),
+            "a piece that comes alone is not copied"
+        );
 
         let mut gathered = Gathered::default();
         for piece in ["one ", "two ", "three"] {

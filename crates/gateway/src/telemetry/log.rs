@@ -115,7 +115,10 @@ mod tests {
             log.line(line.into_bytes());
         }
         log.flush();
-        assert_eq!(String::from_utf8(out.0.lock().unwrap().clone()).unwrap(), expected);
+        assert_eq!(
+            String::from_utf8(out.0.lock().unwrap().clone()).unwrap(),
+            expected
+        );
         log.line(b"alone\n".to_vec());
         log.flush();
         assert!(out.0.lock().unwrap().ends_with(b"}\nalone\n"));

@@ -1,0 +1,195 @@
+//! Bad routes and names, and exactly what is said of them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "tests are exempt"
+)]
+
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses a part of what they share"
+)]
+mod common;
+
+use common::{check_problems as check, pool, route};
+
+#[test]
+fn names_are_unique() {
+    check(
+        "pools: [{name: a, endpoints: [http://h:1, http://H:1/v1, {name: x, url: http://i}, {name: x, url: http://j}]}]",
+        &[
+            "pools[0].endpoints[1]: pools[0].endpoints[0] is also named `h:1` | give both a `name`: {name: a, url: …}",
+            "pools[0].endpoints[3]: pools[0].endpoints[2] is also named `x` | give every endpoint of a pool its own name",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [http://h]}, {name: a, endpoints: [http://h]}]",
+        &["pools[1].name: pools[0] is also named `a` | give every pool its own name"],
+    );
+    check(
+        &route("targets: [a, b, a]"),
+        &[
+            "routes[0].targets[2]: routes[0].targets[0] is also named `a` | give one of them a `name` of its own",
+        ],
+    );
+    check(
+        &pool("routes: [{name: r, targets: [a]}, {name: r, targets: [a]}]"),
+        &["routes[1].name: routes[0] is also named `r` | give every route its own name"],
+    );
+}
+
+#[test]
+fn weights_are_on_all_targets_or_none_and_not_beside_policies() {
+    check(
+        &route("targets: [{pool: a, weight: 1}, b]"),
+        &[
+            "routes[0].targets: the route `r` has a weight on some of its targets and none on `b` | give every target a weight (0 takes nothing), or remove all weights to rotate",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, weight: 1}], policies: {least_inflight: {}}"),
+        &[
+            "routes[0].targets: the route `r` has both weights on its targets and `policies` | remove the weights to choose by policies, or remove `policies` to choose by weights",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, weight: 0}, {pool: b, weight: 0}]"),
+        &[
+            "routes[0].targets: all weights of the route `r` are 0, so nothing would serve it | give one target a weight above 0",
+        ],
+    );
+    for (weight, fault) in [
+        ("-1", "is negative"),
+        (".nan", "is not a finite number"),
+        (".inf", "is not a finite number"),
+        ("1000000001", "is larger than 1e9"),
+        ("0.0000001", "has more than 6 decimals"),
+        ("1.2345678", "has more than 6 decimals"),
+    ] {
+        let text = route(&format!("targets: [{{pool: a, weight: {weight}}}]"));
+        check(
+            &text,
+            &[&format!(
+                "routes[0].targets[0].weight: the weight `{weight}` {fault} | weights are numbers from 0 to 1e9 with at most 6 decimals; 0 takes nothing"
+            )],
+        );
+    }
+    check(
+        &route("targets: [{pool: a, weight: heavy}]"),
+        &[
+            "routes[0].targets[0].weight: a number is expected here, but this is the text `heavy` | write a number without quotes and units",
+        ],
+    );
+}
+
+#[test]
+fn routes_name_what_exists() {
+    check(
+        &route("targets: []"),
+        &["routes[0].targets: the route `r` has no target | name a pool"],
+    );
+    check(
+        "pools: [{name: qwen3-32b, endpoints: [http://h]}]\nroutes: [{name: r, targets: [qwen3-23b]}]",
+        &["routes[0].targets[0]: there is no pool `qwen3-23b` | did you mean `qwen3-32b`? pools: qwen3-32b"],
+    );
+    check(
+        &route("targets: [a], fallback: [bb]"),
+        &["routes[0].fallback[0]: there is no route `bb` | did you mean `b`? routes: b, c, r"],
+    );
+    check(
+        &route("targets: [a], fallback: [r]"),
+        &[
+            "routes[0].fallback[0]: the route `r` falls back to itself | retries already try the other endpoints of the route; name another route, or give later targets an `order` of 2",
+        ],
+    );
+    check(
+        &route("targets: [a], fallback: [b, {route: b}]"),
+        &["routes[0].fallback[1].route: the fallback to `b` is here twice | remove one"],
+    );
+    check(
+        &route("targets: [a], fallback: [{route: b, on: []}]"),
+        &[
+            "routes[0].fallback[0].on: a fallback without a condition is never taken | write `on: [unavailable]`, which is the default",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, order: 0}]"),
+        &["routes[0].targets[0].order: `0` is not a whole number from 1 to 1000"],
+    );
+}
+
+#[test]
+fn retries_name_what_can_be_tried_again() {
+    check(
+        &route("targets: [a], retry: {on: [conect]}"),
+        &[
+            "routes[0].retry.on[0]: unknown word `conect` | did you mean `connect`? known: connect, reset, timeout, a status such as \"429\"",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {on: [200]}"),
+        &[
+            "routes[0].retry.on[0]: `200` is not a status that an error has | statuses from 400 to 599 can be tried again",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {on: [5xx]}"),
+        &[
+            "routes[0].retry.on[0]: retries name single statuses, not classes | write \"500\", \"502\", \"503\"; a 503 is tried again by default",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {max_attempts: 0}"),
+        &["routes[0].retry.max_attempts: `0` is not a whole number from 1 to 100"],
+    );
+    check(
+        &route("targets: [a], retry: {move_on_after: 5s}"),
+        &[
+            "routes[0].retry.move_on_after: `move_on_after` needs a time above 0 and `timeout` in `on` | add `timeout` to `on`, which says that a request may be done twice",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: {budget: {window: 0s}}"),
+        &[
+            "routes[0].retry.budget.window: this time must be longer than 0 | leave the key out for the default",
+        ],
+    );
+}
+
+#[test]
+fn policies_are_checked_setting_by_setting() {
+    check(
+        &route("targets: [a], policies: {least_inflight: }"),
+        &[
+            "routes[0].policies.least_inflight: a policy needs a map of settings, but nothing is given | write `least_inflight: {}` to use its defaults",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {least_inflight: {weight: 0}}"),
+        &[
+            "routes[0].policies.least_inflight.weight: the weight of a policy must be above 0, and this is 0 | remove `least_inflight` to switch it off",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {least_inflight: {weight: heavy, wait: 1}}"),
+        &[
+            "routes[0].policies.least_inflight.weight: `heavy` does not fit `weight` | expected a number",
+            "routes[0].policies.least_inflight.wait: unknown key `wait` | did you mean `weight`? known: weight",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {session_affinity: {keys: [{header: x}, {heder: y}, client_ip, 5]}}"),
+        &[
+            "routes[0].policies.session_affinity.keys[1]: this does not fit `keys` | expected one of `header`, `cookie`, `body`, `client_ip`, `api_key`",
+            "routes[0].policies.session_affinity.keys[3]: `5` does not fit `keys` | expected string or map",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: []"),
+        &["routes[0].policies: a map of policies is expected here, but this is a list"],
+    );
+}

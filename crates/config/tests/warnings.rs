@@ -1,0 +1,223 @@
+//! What is allowed and will surprise, exactly as it is told.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "tests are exempt"
+)]
+
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses a part of what they share"
+)]
+mod common;
+
+use common::{pool, pool_with, route, warnings};
+
+fn check(text: &str, expect: &[&str]) {
+    let got: Vec<String> = warnings(text)
+        .iter()
+        .map(|line| line.replace("\n    ", " | "))
+        .collect();
+    // Places are tested with the problems.
+    let got: Vec<&str> = got
+        .iter()
+        .filter_map(|line| line.splitn(4, ':').nth(3))
+        .map(str::trim_start)
+        .collect();
+    assert_eq!(got, expect, "{text}");
+}
+
+#[test]
+fn shipped_configs_warn_only_of_what_they_show() {
+    for (name, expect) in [("minimal", 0), ("sessions", 0), ("full", 1)] {
+        let path = format!("{}/../../examples/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let loaded = weighbridge_config::load(path.as_ref(), &|_| None).unwrap();
+        assert_eq!(loaded.warnings.len(), expect, "{name}: {:?}", loaded.warnings);
+    }
+}
+
+fn sessions(endpoints: usize, policies: &str) -> String {
+    let urls: Vec<String> = (0..endpoints)
+        .map(|index| format!("http://h:{}", index + 1))
+        .collect();
+    format!(
+        "pools: [{{name: a, endpoints: [{}]}}]\nroutes: [{{name: r, targets: [a], policies: {{{policies}}}}}]",
+        urls.join(", ")
+    )
+}
+
+#[test]
+fn affinity_that_no_load_breaks_is_told_for_exactly_those_sizes() {
+    // The table of the routing semantics: ratio of least_inflight to session_affinity, and the sizes with "never".
+    for (least, affinity, never_from) in [
+        (1.0, 2.0, 3),
+        (1.0, 1.0, 5),
+        (1.5, 1.0, 7),
+        (2.0, 1.0, 9),
+        (3.0, 1.0, 13),
+        (4.0, 1.0, 17),
+    ] {
+        for count in 2..=18 {
+            let text = sessions(
+                count,
+                &format!("session_affinity: {{weight: {affinity}}}, least_inflight: {{weight: {least}}}"),
+            );
+            let told = warnings(&text)
+                .iter()
+                .any(|line| line.contains("no load moves a session"));
+            assert_eq!(told, count >= never_from, "{least} : {affinity} over {count}");
+        }
+    }
+    check(
+        &sessions(5, "session_affinity: {}, least_inflight: {}"),
+        &[
+            "routes[0].policies: with 5 endpoints and weights 1 : 1 (least_inflight : session_affinity) no load moves a session of the route `r` | a weight of 1.5 for `least_inflight` moves it when its endpoint has 3 requests more than idle ones; or set `bound`",
+        ],
+    );
+    check(
+        &sessions(9, "session_affinity: {weight: 2}, least_inflight: {weight: 4}"),
+        &[
+            "routes[0].policies: with 9 endpoints and weights 4 : 2 (least_inflight : session_affinity) no load moves a session of the route `r` | a weight of 5 for `least_inflight` moves it when its endpoint has 5 requests more than idle ones; or set `bound`",
+        ],
+    );
+    check(
+        &sessions(3, "session_affinity: {}"),
+        &[
+            "routes[0].policies: sessions of the route `r` stay on their endpoint however busy it is | add `least_inflight: {}`, or a `bound` such as 1.25 to `session_affinity`",
+        ],
+    );
+    check(&sessions(1, "session_affinity: {}"), &[]);
+    check(&sessions(5, "session_affinity: {bound: 1.25}"), &[]);
+    check(&sessions(9, "least_inflight: {}"), &[]);
+}
+
+#[test]
+fn only_endpoints_that_serve_count_for_affinity() {
+    let policies = "policies: {session_affinity: {}, least_inflight: {}}";
+    // Six endpoints in all, but two of each order.
+    let orders = format!("targets: [a, {{pool: b, order: 2}}, {{pool: c, order: 3}}], {policies}");
+    check(&route(&orders), &[]);
+    let told = warnings(&route(&format!("targets: [a, b, c], {policies}")));
+    assert!(
+        told.iter().any(|line| line.contains("with 6 endpoints")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn what_nothing_reaches_is_told() {
+    check(
+        "pools: [{name: a, endpoints: [http://h]}, {name: b, endpoints: [http://h]}]\nroutes: [{name: a, targets: [b]}]",
+        &[
+            "pools[0]: no request reaches the pool `a`: the route `a` does not name it as a target, and no other does | name it as a target, or give the route or the pool another name",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [http://h]}, {name: b, endpoints: [http://h]}]\nroutes: [{name: r, targets: [{pool: a, weight: 1}, {pool: b, weight: 0}]}]",
+        &[
+            "pools[1]: no request reaches the pool `b`: every target that names it has weight 0 | give one of them a weight, or remove the pool",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [{url: http://h, weight: 0}, http://i]}]",
+        &[
+            "pools[0].endpoints[0]: the endpoint `h:80` has weight 0 and gets no requests, failover included | leave it if it is being drained",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [{url: http://h, weight: 0}]}]",
+        &[
+            "pools[0].endpoints: every endpoint of this pool has weight 0, so the pool serves nothing | give one of them a weight above 0",
+        ],
+    );
+    check(
+        &pool_with("kind: gemini"),
+        &[
+            "pools[0]: no request reaches the pool `a`: its API is neither OpenAI's nor Anthropic's | it serves once requests can be translated",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, order: 2}]"),
+        &[
+            "routes[0].targets: no target of the route `r` has order 1, so its first order serves all along | give the targets that serve first `order: 1`, or leave it out there",
+        ],
+    );
+    check(
+        &pool("routes: [{name: r, targets: [a], fallback: [s]}, {name: s, targets: [a]}]"),
+        &[
+            "routes[0].fallback[0]: the fallback to `s` leads to the same pools as the route `r` itself | retries already try all endpoints of those pools; name a route over other pools",
+        ],
+    );
+}
+
+#[test]
+fn settings_without_effect_are_told() {
+    check(
+        &route("targets: [a], spill: false"),
+        &[
+            "routes[0].spill: `spill` has no effect, because the targets of this route have no weights | remove it",
+        ],
+    );
+    check(
+        &pool("auth: none\nkeys: [{name: k, key: x}]"),
+        &[
+            "keys: these keys have no effect, because `auth` is `none` | remove `auth: none` to ask clients for a key",
+        ],
+    );
+    check(
+        &pool_with("tls: {server_name: x}"),
+        &[
+            "pools[0].tls: `tls` has no effect, because no endpoint's URL begins with https:// | write https:// URLs, or remove `tls`",
+        ],
+    );
+}
+
+#[test]
+fn keys_that_open_nothing_are_told() {
+    check(
+        &pool("keys: [{name: k, key: x, expires: 2001-01-01, models: [a, 'b*', c, '*']}]"),
+        &[
+            "keys[0].expires: the key `k` has expired and opens nothing | remove it, or give it a later date",
+            "keys[0].models[1]: no route is named `b*` | name a route as it is written under `routes` or `pools`",
+            "keys[0].models[2]: no route is named `c` | name a route as it is written under `routes` or `pools`",
+        ],
+    );
+}
+
+#[test]
+fn retries_that_may_repeat_work_are_told() {
+    check(
+        &route("targets: [a], retry: {on: [connect, timeout, \"500\", \"400\", \"503\"]}"),
+        &[
+            "routes[0].retry.on[1]: after `timeout` the engine may have done the request, so a retry may do it, and bill it, twice | keep it if that is acceptable",
+            "routes[0].retry.on[2]: after `500` the engine may have done the request, so a retry may do it, and bill it, twice | keep it if that is acceptable",
+            "routes[0].retry.on[3]: 400 is the client's mistake, which another endpoint will see as well | keep it if endpoints differ",
+        ],
+    );
+}
+
+#[test]
+fn variables_that_stay_literal_are_told() {
+    check(
+        &pool_with("model: $${MODEL}"),
+        &[
+            "pools[0].model: `${` stays in this value literally, because the dollar is doubled | write `${NAME}` to have the variable replaced",
+        ],
+    );
+    check(
+        &pool_with("api_key: ${UNEXPANDED}"),
+        &[
+            "pools[0].api_key: the secret holds `${` literally, so another program was meant to replace a variable in it and did not | set the variable, or the file, to the secret itself",
+        ],
+    );
+    check(
+        &pool_with("api_key: $KEY"),
+        &[
+            "pools[0].api_key: this looks like a variable but is taken literally | write `${NAME}` with braces, or `$$` for a dollar sign",
+        ],
+    );
+}

@@ -1,0 +1,120 @@
+//! `weighbridge check`: says everything that is wrong with a config file, and what will surprise.
+
+use super::output;
+use crate::exit::Failure;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use weighbridge_config::{Config, Loaded, Problems};
+
+/// Arguments of `weighbridge check`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  weighbridge check --config weighbridge.yaml\n\nExit code: 0 good, 2 bad config."
+)]
+pub(crate) struct Args {
+    /// The config file.
+    #[arg(long, short, value_name = "FILE", default_value = "weighbridge.yaml")]
+    config: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks the file and prints the result.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let checked = weighbridge_config::load(&args.config, &|name| std::env::var(name).ok());
+    let text = if args.json {
+        as_json(&checked)
+    } else {
+        as_text(&checked)
+    };
+    output(&text)?;
+    checked.map(drop).map_err(|problems| {
+        let count = problems.count();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        Failure::BadInput(format!("{}: {count} {noun}", args.config.display()))
+    })
+}
+
+fn as_json(checked: &Result<Loaded, Problems>) -> String {
+    let report = match checked {
+        Ok(loaded) => json!({
+            "ok": true,
+            "problems": [],
+            "warnings": loaded.warnings,
+            "config": weighbridge_config::masked(&loaded.config),
+        }),
+        Err(problems) => json!({"ok": false, "problems": problems, "warnings": []}),
+    };
+    format!("{report:#}\n")
+}
+
+fn as_text(checked: &Result<Loaded, Problems>) -> String {
+    match checked {
+        Err(problems) => format!("{problems}\n"),
+        Ok(loaded) => {
+            let mut text = String::new();
+            for warning in &loaded.warnings {
+                let _ = writeln!(text, "warning: {warning}");
+            }
+            text.push_str(&summary(&loaded.config));
+            text
+        }
+    }
+}
+
+fn summary(config: &Config) -> String {
+    let endpoints: usize = config.pools.iter().map(|pool| pool.endpoints.len()).sum();
+    let mut text = format!(
+        "ok: {}, {}, {}\n",
+        counted(config.pools.len(), "pool"),
+        counted(endpoints, "endpoint"),
+        counted(config.routes.len(), "route")
+    );
+    let admin = config
+        .admin
+        .listen
+        .map_or("off".to_owned(), |listen| listen.to_string());
+    let keys = match config.auth {
+        weighbridge_config::resolved::Auth::Keys => format!("for {}", counted(config.keys.len(), "key")),
+        weighbridge_config::resolved::Auth::None => "for everybody".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "  listens on {} {keys}; admin API {admin}",
+        config.server.listen
+    );
+    for route in &config.fleet.routes {
+        let pools = || {
+            route
+                .targets
+                .iter()
+                .filter_map(|target| config.pools.get(target.pool))
+        };
+        let endpoints: usize = pools().map(|pool| pool.endpoints.len()).sum();
+        let policies: Vec<&str> = route.policies.configs().map(|policy| policy.name()).collect();
+        let policies = if policies.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", policies.join(", "))
+        };
+        let _ = writeln!(
+            text,
+            "  route {}: by {}{policies} over {}, {}",
+            route.name,
+            route.route_by().as_str(),
+            counted(route.targets.len(), "target"),
+            counted(endpoints, "endpoint")
+        );
+    }
+    text
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
+}

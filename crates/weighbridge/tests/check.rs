@@ -1,0 +1,124 @@
+//! `weighbridge check` and `weighbridge schema` as processes: output, exit codes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests are exempt")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn weighbridge(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weighbridge"))
+        .current_dir(directory)
+        .args(arguments)
+        .env("WB_TEST_KEY", "sk-hunter2")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn check(config: &str, arguments: &[&str]) -> (i32, String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("weighbridge.yaml"), config).unwrap();
+    let output = weighbridge(directory.path(), &[&["check"], arguments].concat());
+    (
+        output.status.code().unwrap(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_good_config_is_summed_up() {
+    let config = "pools: [{name: a, api_key: ${WB_TEST_KEY}, endpoints: [http://h:1, http://h:2]}]\nroutes: [{name: r, targets: [a], policies: {session_affinity: {}}}]\n";
+    let (code, out, err) = check(config, &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        "warning: weighbridge.yaml:2:44: routes[0].policies: sessions of the route `r` stay on their endpoint however busy it is
+    add `least_inflight: {}`, or a `bound` such as 1.25 to `session_affinity`
+ok: 1 pool, 2 endpoints, 1 route
+  listens on 127.0.0.1:8800 for everybody; admin API 127.0.0.1:8801
+  route r: by policy (session_affinity) over 1 target, 2 endpoints
+"
+    );
+}
+
+#[test]
+fn a_bad_config_is_told_with_places_and_exit_code_2() {
+    let (code, out, err) = check(
+        "pools:\n  - name: a\n    endpoint: [http://h:1]\n    ramp: 10\n",
+        &[],
+    );
+    assert_eq!(code, 2);
+    assert!(
+        out.contains(
+            "weighbridge.yaml:3:5: pools[0].endpoint: unknown key `endpoint`\n    did you mean `endpoints`?"
+        ),
+        "{out}"
+    );
+    assert!(
+        out.contains("weighbridge.yaml:4:11: pools[0].ramp: `10` has no unit\n"),
+        "{out}"
+    );
+    assert_eq!(err, "weighbridge: weighbridge.yaml: 3 problems\n");
+}
+
+#[test]
+fn json_is_for_machines_and_holds_no_secret() {
+    let (code, out, _) = check(
+        "pools: [{name: a, api_key: ${WB_TEST_KEY}, endpoints: ['http://h:1/?k=sk-hunter2']}]\n",
+        &["--json"],
+    );
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, &report["ok"], &report["config"]["pools"][0]["name"]),
+        (0, &true.into(), &"a".into())
+    );
+    assert!(!out.contains("hunter2"));
+    let (code, out, _) = check("pools: 5\n", &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let problem = &report["problems"][0];
+    assert_eq!(
+        (
+            code,
+            &report["ok"],
+            &problem["line"],
+            &problem["column"],
+            &problem["path"]
+        ),
+        (2, &false.into(), &1.into(), &8.into(), &"pools".into())
+    );
+}
+
+#[test]
+fn a_file_that_is_missing_is_bad_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = weighbridge(directory.path(), &["check", "--config", "none.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stdout),
+        "none.yaml: the file cannot be read: there is no such file\n"
+    );
+}
+
+#[test]
+fn the_schema_is_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = weighbridge(directory.path(), &["schema"]);
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (output.status.code(), &schema["required"][0]),
+        (Some(0), &"pools".into())
+    );
+}
+
+#[test]
+fn help_shows_an_example() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in ["check", "schema"] {
+        let output = weighbridge(directory.path(), &[command, "--help"]);
+        assert!(text(&output.stdout).contains(&format!("Example:\n  weighbridge {command}")));
+    }
+}

@@ -1,9 +1,21 @@
-//! The admin listener: metrics, the API over a running gateway. Reads snapshots and sends commands; cannot block traffic.
+//! The admin listener: metrics, health, and the API over a running gateway. Reads snapshots and sends commands; cannot
+//! block traffic.
+//!
+//! Everything that is served stands in one table ([`table`]): the router, the check of who may ask, and the OpenAPI
+//! document derive from it, so that they cannot differ.
 
-use axum::Router;
-use axum::extract::State;
-use axum::routing::get;
-use std::net::TcpListener;
+mod answer;
+mod api;
+mod guard;
+mod names;
+mod openapi;
+mod router;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use secrecy::ExposeSecret;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use weighbridge_gateway::Gateway;
 use weighbridge_gateway::reload::Reloader;
@@ -15,8 +27,27 @@ pub struct Admin {
     pub gateway: Arc<Gateway>,
     /// Reloads its config; none where it was started without a file.
     pub reloader: Option<Arc<Reloader>>,
-    /// The bearer token of everything that is not public.
+    /// The bearer token of everything that is not public, until a reload of the config names another.
     pub token: Arc<str>,
+}
+
+/// As handlers see it.
+struct Served {
+    admin: Admin,
+    /// Where the listener is bound.
+    listen: SocketAddr,
+}
+
+impl Served {
+    /// Whether `given` is the token: the one that the config names now, else the one of the start. Takes the same time
+    /// for every wrong token of the right length.
+    fn is_token(&self, given: &[u8]) -> bool {
+        use subtle::ConstantTimeEq;
+        let snapshot = self.admin.gateway.snapshot();
+        let configured = snapshot.config.admin.token.as_ref();
+        let token = configured.map_or(&*self.admin.token, |token| token.expose_secret());
+        !token.is_empty() && bool::from(token.as_bytes().ct_eq(given))
+    }
 }
 
 /// Serves on `listener` for ever.
@@ -24,10 +55,7 @@ pub struct Admin {
 /// # Errors
 /// If the listener fails for good.
 pub async fn serve(admin: Admin, listener: TcpListener) -> std::io::Result<()> {
-    let router = Router::new().route("/metrics", get(metrics)).with_state(admin);
+    let listen = listener.local_addr()?;
+    let router = router::router(Served { admin, listen });
     axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await
-}
-
-async fn metrics(State(admin): State<Admin>) -> String {
-    admin.gateway.metrics().encode()
 }

@@ -26,8 +26,9 @@ mod warnings;
 mod yaml;
 
 pub use diff::{diff, refuses_reload};
-pub use load::{Loaded, load, load_str, text_hash};
+pub use load::{Loaded, load, load_beside, load_str, text_hash};
 pub use mask::masked;
 pub use problems::{Problem, Problems};
 pub use resolved::Config;
 pub use schema::schema;
+pub use units::{parse_duration, show_duration};

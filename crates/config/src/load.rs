@@ -64,6 +64,26 @@ pub fn load_str(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) ->
     )
 }
 
+/// As [`load_str`], for a text that is to take the place of the file at `path`: relative paths are relative to that file's
+/// directory.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn load_beside(
+    path: &Path,
+    (name, text): (&str, &str),
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Problems> {
+    load_text(
+        &Source {
+            name,
+            text,
+            directory: path.parent(),
+        },
+        env,
+    )
+}
+
 struct Source<'a> {
     name: &'a str,
     text: &'a str,

@@ -89,6 +89,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
     Ok(Duration::from_micros((seconds * 1e6).round() as u64))
 }
 
+/// A duration as the config file writes it, such as `500ms`, `10s`, `1.5m`.
+///
+/// # Errors
+/// What is wrong with it and how to mend it, for a person.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    duration(text).map_err(|(message, hint)| format!("{message}: {hint}"))
+}
+
 /// Parses `512B`, `64KiB`, `32MiB`, `1.5GiB`, `10MB`, in whole bytes.
 pub(crate) fn size(text: &str) -> Result<u64, UnitError> {
     let (number, factor) = quantity(text, SIZE_UNITS, "32MiB")?;
@@ -100,7 +108,8 @@ pub(crate) fn size(text: &str) -> Result<u64, UnitError> {
 }
 
 /// Writes a duration as a person would: `1500ms`, `10s`, `5m`.
-pub(crate) fn show_duration(duration: Duration) -> String {
+#[must_use]
+pub fn show_duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     let steps: [(u128, &str); 5] = [
         (86_400_000_000, "d"),

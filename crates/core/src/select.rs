@@ -9,6 +9,7 @@ pub(crate) mod record;
 pub(crate) mod shares;
 
 pub(crate) use closed::soonest_return;
+pub(crate) use filter::any_live;
 
 use crate::endpoint::Endpoint;
 use crate::explain::{Abstained, Dropped};
@@ -44,7 +45,8 @@ pub(crate) enum Kind {
     First,
     /// The first on a route that another fell back to.
     Fallback,
-    /// After a failure. `open`: nothing was live at the first choice, so endpoints that are not may be tried.
+    /// After a failure. `open`: endpoints that are not live may be tried, since nothing was at the first choice or no
+    /// engine has answered the request.
     Retry {
         /// Whether it may fail open.
         open: bool,

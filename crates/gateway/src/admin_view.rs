@@ -4,6 +4,7 @@ use crate::clock::{Clock, rfc3339};
 use crate::gateway::Gateway;
 use crate::snapshot::{RouteEntry, Snapshot};
 use crate::telemetry::decisions::Taken;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weighbridge_core::EndpointId;
@@ -11,7 +12,7 @@ use weighbridge_core::explain::{Decision, Dropped, Explanation, Part};
 use weighbridge_core::view::{EndpointView, FleetView, StateKind};
 
 /// What one policy gave.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct PartShown {
     /// The policy.
     pub policy: String,
@@ -24,7 +25,7 @@ pub struct PartShown {
 }
 
 /// One decision.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the interface document")]
 pub struct DecisionShown {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +55,7 @@ pub struct DecisionShown {
 }
 
 /// The best of those that did not win.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the interface document")]
 pub struct RunnerUpShown {
     pub target: String,
@@ -64,7 +65,7 @@ pub struct RunnerUpShown {
 }
 
 /// One candidate of an explanation.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the interface document")]
 pub struct CandidateShown {
     pub target: String,
@@ -85,7 +86,7 @@ fn is_zero(number: &f64) -> bool {
 }
 
 /// An explanation with names.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct ExplanationShown {
     /// The decision in short.
     #[serde(flatten)]
@@ -225,7 +226,7 @@ pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> Decision
 }
 
 /// One endpoint.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the interface document")]
 pub struct EndpointShown {
     pub pool: String,

@@ -23,6 +23,11 @@ use relay::AnswerBody;
 use std::convert::Infallible;
 use std::rc::Rc;
 
+/// Largest head of a request, bytes.
+pub(crate) const HEAD_MAX: usize = 64 * 1024;
+/// Most headers of a request.
+pub(crate) const HEADERS_MAX: usize = 100;
+
 /// Answers one request of a client connection.
 pub(crate) async fn handle(
     worker: Rc<Worker>,

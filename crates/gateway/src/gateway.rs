@@ -135,11 +135,14 @@ impl Gateway {
         // Certificates are read before anything changes, so that a bad one changes nothing.
         let generation = self.snapshot.load().generation + 1;
         let pools = crate::snapshot::compile_pools(&config)?;
-        let bindings = self.lock().configure(&self.clock, &config);
+        // Held until the snapshot is in place: no request may be sent to an endpoint that is in no snapshot yet.
+        let mut core = self.lock();
+        let bindings = core.configure(&self.clock, &config);
         let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (generation, &self.sink.metrics));
         self.load_keys(&config);
         self.decisions.retain(|route| snapshot.route(route).is_some());
         self.snapshot.store(Arc::new(snapshot));
+        drop(core);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use crate::gateway::Gateway;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use weighbridge_config::{Loaded, diff, load, refuses_reload};
+use weighbridge_config::{Loaded, Problem, diff, load, refuses_reload};
 
 /// How often the file is looked at. Its content is compared, so that every way of changing it is seen: writing, renaming
 /// over it, swapping a symbolic link above it, on any file system.
@@ -16,7 +16,26 @@ pub struct LastReload {
     /// When.
     pub time: SystemTime,
     /// What changed, or what is wrong.
-    pub result: Result<Vec<String>, String>,
+    pub result: Result<Vec<String>, Refused>,
+}
+
+/// A config that was not taken; the running one stays in force.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// Everything that is wrong, for a person.
+    pub message: String,
+    /// What is wrong with the file, problem by problem; empty where the file is good and something else is in the way.
+    pub problems: Vec<Problem>,
+}
+
+impl From<String> for Refused {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            problems: Vec::new(),
+        }
+    }
 }
 
 /// Reloads one gateway's config file.
@@ -67,7 +86,7 @@ impl Reloader {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn reload(&self) -> Result<Vec<String>, String> {
+    pub fn reload(&self) -> Result<Vec<String>, Refused> {
         // Held throughout, so that two reloads never interleave.
         let mut state = self.state();
         state.seen = hash(&self.path);
@@ -86,12 +105,15 @@ impl Reloader {
         result
     }
 
-    fn take(&self) -> Result<Vec<String>, String> {
+    fn take(&self) -> Result<Vec<String>, Refused> {
         let Loaded { config, warnings, .. } =
-            load(&self.path, &|name| std::env::var(name).ok()).map_err(|problems| problems.to_string())?;
+            load(&self.path, &|name| std::env::var(name).ok()).map_err(|problems| Refused {
+                message: problems.to_string(),
+                problems: problems.iter().cloned().collect(),
+            })?;
         let running = self.gateway.snapshot().config.clone();
         if let Some(why) = refuses_reload(&running, &config) {
-            return Err(format!("{}: {why}", self.path.display()));
+            return Err(format!("{}: {why}", self.path.display()).into());
         }
         for warning in &warnings {
             tracing::warn!("{warning}");

@@ -63,6 +63,9 @@ pub(crate) struct SessionKeys {
     pub(crate) paths: Vec<String>,
 }
 
+/// Shortest value that is taken for a secret, bytes: a shorter one is found in anything, and guessed.
+const SECRET_MIN: usize = 6;
+
 /// What all endpoints of a pool share.
 pub(crate) struct PoolEntry {
     pub(crate) config: resolved::Pool,
@@ -271,7 +274,7 @@ impl PoolEntry {
                     .flat_map(|query| query_secrets(query.expose_secret())),
             );
         }
-        secrets.retain(|secret| !secret.is_empty());
+        secrets.retain(|secret| secret.len() >= SECRET_MIN);
         secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
         Ok(Self {
@@ -285,9 +288,12 @@ impl PoolEntry {
 
 /// The values of a query string, each of which may be a secret.
 fn query_secrets(query: &str) -> Vec<String> {
+    const KNOWN_PUBLIC: [&str; 4] = ["api-version", "version", "alt", "deployment"];
     query
         .split('&')
-        .map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value).to_owned())
+        .map(|pair| pair.split_once('=').unwrap_or(("", pair)))
+        .filter(|(name, _)| !KNOWN_PUBLIC.contains(name))
+        .map(|(_, value)| value.to_owned())
         .collect()
 }
 

@@ -1,9 +1,16 @@
 //! One module per command; this one lists them.
 
+mod admin;
 mod check;
+mod demo;
+mod drain;
 mod engine;
+mod explain;
+mod not_yet;
+mod resume;
 mod schema;
 mod serve;
+mod status;
 
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -17,10 +24,35 @@ pub(crate) enum Command {
     Serve(serve::Args),
     /// Says everything that is wrong with a config file, and what in it will surprise.
     Check(check::Args),
+    /// Everything in one process: simulated engines, the gateway and a little traffic.
+    Demo(demo::Args),
     /// One simulated inference engine behind the usual HTTP endpoints.
     Engine(engine::Args),
     /// Prints the JSON schema of the config file.
     Schema(schema::Args),
+    /// The running gateway at a glance: routes, and endpoints with their states.
+    Status(status::Args),
+    /// Takes an endpoint out of service: no new requests, running ones finish.
+    Drain(drain::Args),
+    /// Takes a drained endpoint back into service.
+    Resume(resume::Args),
+    /// Shows the decision for one request, candidate by candidate.
+    Explain(explain::Args),
+    /// Not supported yet.
+    #[command(hide = true)]
+    Simulate(not_yet::Args),
+    /// Not supported yet.
+    #[command(hide = true)]
+    Calibrate(not_yet::Args),
+    /// Not supported yet.
+    #[command(hide = true)]
+    Train(not_yet::Args),
+    /// Not supported yet.
+    #[command(hide = true)]
+    Experts(not_yet::Args),
+    /// Not supported yet.
+    #[command(hide = true)]
+    Import(not_yet::Args),
 }
 
 impl Command {
@@ -29,8 +61,18 @@ impl Command {
         let done = match self {
             Self::Serve(args) => serve::run(args),
             Self::Check(args) => check::run(args),
+            Self::Demo(args) => demo::run(args),
             Self::Engine(args) => engine::run(args),
             Self::Schema(args) => schema::run(args),
+            Self::Status(args) => status::run(&args),
+            Self::Drain(args) => drain::run(&args),
+            Self::Resume(args) => resume::run(&args),
+            Self::Explain(args) => explain::run(&args),
+            Self::Simulate(_) => not_yet::run("simulate"),
+            Self::Calibrate(_) => not_yet::run("calibrate"),
+            Self::Train(_) => not_yet::run("train"),
+            Self::Experts(_) => not_yet::run("experts"),
+            Self::Import(_) => not_yet::run("import"),
         };
         done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
     }

@@ -1,6 +1,7 @@
 //! A request comes to a route: choose, reserve, send; or say why not.
 
 use super::Scheduler;
+use super::ended::Among;
 use crate::action::{Action, Dispatch, Verdict};
 use crate::event::Arrival;
 use crate::explain::{Decision, Explanation};
@@ -64,11 +65,18 @@ impl Scheduler {
         }
     }
 
-    /// The first choice on a route.
+    /// The first choice on a route. What is sick is tried only where no fallback route has anything that lives.
     fn enter(&mut self, mut request: Request, kind: Kind, actions: &mut Vec<Action>) {
         let verdict = match self.decide(&request, kind) {
             Ok(decided) => {
                 request.failed_open = decided.take.live.is_none();
+                if request.failed_open {
+                    request.refusal = Some(self.unavailable(&request));
+                    request = match self.fall_back(request, Among::Live, actions) {
+                        None => return,
+                        Some(request) => request,
+                    };
+                }
                 self.dispatch(request, decided, actions);
                 return;
             }
@@ -193,7 +201,7 @@ impl Scheduler {
         };
         request.refusal = Some(last);
         let stays = if goes_on {
-            self.fall_back(request, actions)
+            self.fall_back(request, Among::All, actions)
         } else {
             Some(request)
         };

@@ -7,9 +7,20 @@ use crate::health::verdict::is_connect_failure;
 use crate::ids::{RequestId, RouteId};
 use crate::policies::RequestFacts;
 use crate::requests::{Attempt, Request, Stage, Tried};
-use crate::select::{self, Kind, Query};
+use crate::route::Plan;
+use crate::select::{self, Kind, Query, UNKNOWN_RETURN};
 use crate::spec::RetrySpec;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Which fallback routes come into question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Those with a candidate that can take the request now.
+    Live,
+    /// All.
+    All,
+}
 
 impl Scheduler {
     pub(super) fn ended(&mut self, ended: &Ended, actions: &mut Vec<Action>) {
@@ -23,23 +34,51 @@ impl Scheduler {
         // The attempt was an answer of a kind, so an earlier refusal no longer is what the client gets.
         request.refusal = None;
         if !ended.committed && request.may_go_on() && self.budget_allows(&request) {
-            let open = request.failed_open;
-            if wants_retry(&request.plan.retry, outcome)
-                && let Ok(decided) = self.decide(&request, Kind::Retry { open })
-            {
-                self.spend(&request);
-                self.dispatch(request, decided, actions);
-                return;
-            }
-            if is_connect_failure(outcome) {
-                request = match self.fall_back(request, actions) {
-                    None => return,
-                    Some(request) => request,
-                };
-            }
+            request = match self.go_on(request, outcome, actions) {
+                None => return,
+                Some(request) => request,
+            };
         }
         let retry_after = self.relay_retry_after(&request, outcome);
         self.finish(request, Verdict::Relay { retry_after }, actions);
+    }
+
+    /// Tries elsewhere after a failed attempt, or gives the request back. What lives comes first, on this route and then
+    /// on its fallbacks; then what is sick, unless an engine has answered the request: whoever was taken for dead may be
+    /// back, and a connection that fails does no harm.
+    fn go_on(
+        &mut self,
+        mut request: Request,
+        outcome: Outcome,
+        actions: &mut Vec<Action>,
+    ) -> Option<Request> {
+        let retried = wants_retry(&request.plan.retry, outcome);
+        let unreached = is_connect_failure(outcome);
+        if retried {
+            request = self.retry(request, false, actions)?;
+        }
+        if unreached {
+            request = self.fall_back(request, Among::Live, actions)?;
+        }
+        if retried && (request.failed_open || request.all_refused) {
+            request = self.retry(request, true, actions)?;
+        }
+        if unreached {
+            request = self.fall_back(request, Among::All, actions)?;
+        }
+        Some(request)
+    }
+
+    /// Tries another candidate of the route, or gives the request back.
+    fn retry(&mut self, request: Request, open: bool, actions: &mut Vec<Action>) -> Option<Request> {
+        match self.decide(&request, Kind::Retry { open }) {
+            Ok(decided) => {
+                self.spend(&request);
+                self.dispatch(request, decided, actions);
+                None
+            }
+            Err(_) => Some(request),
+        }
     }
 
     pub(super) fn withdraw(&mut self, id: RequestId) {
@@ -114,12 +153,17 @@ impl Scheduler {
 
     /// Sends the request on to the next route that it has not been to: of its own route's list first, then of the lists
     /// of the routes that led here. Gives it back if there is none.
-    pub(super) fn fall_back(&mut self, mut request: Request, actions: &mut Vec<Action>) -> Option<Request> {
+    pub(super) fn fall_back(
+        &mut self,
+        mut request: Request,
+        among: Among,
+        actions: &mut Vec<Action>,
+    ) -> Option<Request> {
         let is_retry = request.attempts > 0;
         if !request.may_go_on() || (is_retry && !self.budget_allows(&request)) {
             return Some(request);
         }
-        let Some(route) = self.next_fallback(&request) else {
+        let Some(route) = self.next_fallback(&request, among) else {
             return Some(request);
         };
         if is_retry {
@@ -132,13 +176,45 @@ impl Scheduler {
         None
     }
 
-    fn next_fallback(&self, request: &Request) -> Option<RouteId> {
+    fn next_fallback(&self, request: &Request, among: Among) -> Option<RouteId> {
         std::iter::once(&request.plan)
             .chain(request.trail.iter().rev())
             .flat_map(|plan| &plan.fallback)
             .filter(|step| step.on_unavailable)
             .filter_map(|step| self.route_names.get(&step.route).copied())
-            .find(|route| !request.visited(*route))
+            .find(|route| !request.visited(*route) && (among == Among::All || self.lives(*route, request)))
+    }
+
+    /// Whether a candidate of `route` can take the request now.
+    fn lives(&self, route: RouteId, request: &Request) -> bool {
+        (self.routes.get(route.0 as usize)).is_some_and(|route| {
+            select::any_live(&Query {
+                tried: &request.tried,
+                ..self.query(&route.plan, request)
+            })
+        })
+    }
+
+    /// A question about `plan` that leaves no trace.
+    fn query<'a>(&'a self, plan: &'a Arc<Plan>, request: &Request) -> Query<'a> {
+        Query {
+            now: self.now,
+            plan,
+            shares: None,
+            endpoints: &self.endpoints,
+            facts: RequestFacts::default(),
+            protocols: request.arrival.protocols,
+            tried: &[],
+            kind: Kind::First,
+        }
+    }
+
+    /// Nothing of the request's route is live.
+    pub(super) fn unavailable(&self, request: &Request) -> Verdict {
+        let soonest = select::soonest_return(&self.query(&request.plan, request));
+        Verdict::Unavailable {
+            retry_after: soonest.unwrap_or(UNKNOWN_RETURN),
+        }
     }
 
     /// When to come back, where the last answer says "later" or nothing could be reached.
@@ -153,16 +229,7 @@ impl Scheduler {
         if !says_later && !request.all_refused {
             return None;
         }
-        select::soonest_return(&Query {
-            now: self.now,
-            plan: &request.plan,
-            shares: None,
-            endpoints: &self.endpoints,
-            facts: RequestFacts::default(),
-            protocols: request.arrival.protocols,
-            tried: &[],
-            kind: Kind::First,
-        })
+        select::soonest_return(&self.query(&request.plan, request))
     }
 
     pub(super) fn finish(&mut self, request: Request, verdict: Verdict, actions: &mut Vec<Action>) {

@@ -50,6 +50,11 @@ pub(super) fn is_full(reasons: &[Option<Dropped>]) -> bool {
     reasons.contains(&Some(Dropped::Capacity)) && reasons.iter().all(Option::is_some)
 }
 
+/// Whether any candidate of the route can take the request now.
+pub(crate) fn any_live(query: &Query<'_>) -> bool {
+    (query.plan.candidates.iter()).any(|candidate| reason(query, candidate).is_none())
+}
+
 /// Why a candidate can't be chosen.
 fn reason(query: &Query<'_>, candidate: &Candidate) -> Option<Dropped> {
     let target = &query.plan.targets[usize::from(candidate.target)];

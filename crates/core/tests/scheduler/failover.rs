@@ -178,6 +178,60 @@ fn falls_back_when_no_engine_answered_and_never_in_a_loop() {
     );
 }
 
+/// Failing open is the last resort: a fallback with a live endpoint comes first, and since it is no second attempt it
+/// costs nothing of the budget, however long the pool is away.
+#[test]
+fn what_is_sick_is_left_alone_while_a_fallback_lives() {
+    let mut world = chain();
+    let first = world.get(0);
+    let step = world.end(&first, Outcome::Refused);
+    let second = follow(&mut world, first.request, step).sent();
+    world.end(&second, Outcome::Complete).relays(None);
+    for _ in 0..500 {
+        let arrival = world.arrival(0, None);
+        let request = arrival.request;
+        let step = world.send(arrival);
+        let dispatch = follow(&mut world, request, step).sent();
+        assert_eq!((dispatch.attempt, world.pool_of(&dispatch)), (1, 1));
+        world.end(&dispatch, Outcome::Complete).relays(None);
+    }
+    assert_eq!(world.scheduler.view(world.now).routes[0].retries.0, 1);
+    world.until(1_000);
+    let trial = world.get(0);
+    assert_eq!(world.pool_of(&trial), 0, "its time is over");
+    world.end(&trial, Outcome::Complete).relays(None);
+}
+
+/// A fallback that is as sick as the route itself is passed over for one that lives.
+#[test]
+fn falls_back_to_what_lives_and_fails_open_where_nothing_does() {
+    let mut world = chain();
+    for sick in [0, 1] {
+        let dispatch = world.get(sick);
+        let mut step = world.end(&dispatch, Outcome::Refused);
+        while matches!(step, Answer::Fallback(_)) {
+            step = follow(&mut world, dispatch.request, step);
+        }
+        let last = step.sent();
+        assert!(!last.decision.failed_open);
+        world.end(&last, Outcome::Complete).relays(None);
+    }
+    let arrival = world.arrival(0, None);
+    let request = arrival.request;
+    let step = world.send(arrival);
+    let dispatch = follow(&mut world, request, step).sent();
+    assert_eq!((dispatch.attempt, world.pool_of(&dispatch)), (1, 2));
+    let step = world.end(&dispatch, Outcome::Refused);
+    let last = follow(&mut world, request, step).sent();
+    assert_eq!((world.pool_of(&last), last.decision.failed_open), (1, true));
+    world.end(&last, Outcome::Refused).relays(Some(ms(1_000)));
+    let open = world.get(0);
+    assert_eq!((world.pool_of(&open), open.decision.failed_open), (0, true));
+    let step = world.end(&open, Outcome::Refused);
+    let next = follow(&mut world, open.request, step).sent();
+    assert_eq!((world.pool_of(&next), next.decision.failed_open), (1, true));
+}
+
 #[test]
 fn an_answer_is_no_reason_to_fall_back() {
     for outcome in [
@@ -238,11 +292,12 @@ fn a_fallback_route_that_went_or_speaks_otherwise_is_passed_over() {
     world.configure(spec.clone());
     let first = world.get(0);
     let step = world.end(&first, Outcome::Refused);
-    let step = follow(&mut world, first.request, step);
     let third = follow(&mut world, first.request, step).sent();
     assert_eq!(world.pool_of(&third), 2);
     world.end(&third, Outcome::Complete);
 
+    spec.pools[1].protocols = Protocols::ANY;
+    world.configure(spec.clone());
     spec.routes[0].fallback.remove(0);
     world.until(1_000);
     let first = world.get(0);
@@ -258,6 +313,29 @@ fn a_fallback_route_that_went_or_speaks_otherwise_is_passed_over() {
     let step = world.send(arrival);
     let third = follow(&mut world, first.request, step).sent();
     assert_eq!(world.pool_of(&third), 2);
+}
+
+/// A request that was to fall back before any attempt, and whose fallback route went meanwhile, is told why.
+#[test]
+fn what_nothing_could_take_is_unavailable() {
+    let mut world = chain();
+    let first = world.get(0);
+    let step = world.end(&first, Outcome::Refused);
+    let second = follow(&mut world, first.request, step).sent();
+    world.end(&second, Outcome::Complete);
+    let mut arrival = world.arrival(0, None);
+    let Answer::Fallback(gone) = world.send(arrival.clone()) else {
+        panic!("the second route lives");
+    };
+    let mut spec = world.spec.clone();
+    spec.routes.truncate(1);
+    spec.routes[0].fallback.clear();
+    world.configure(spec);
+    arrival.route = weighbridge_core::RouteId(gone);
+    let unavailable = Verdict::Unavailable {
+        retry_after: ms(1_000),
+    };
+    assert_eq!(world.send(arrival).verdict(), unavailable);
 }
 
 #[test]

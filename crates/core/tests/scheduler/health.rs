@@ -490,11 +490,9 @@ fn fail_open_tries_are_attempts_and_never_twice() {
     world.end(&third, Outcome::Refused).relays(None);
     let last = world.get(0);
     assert!(!last.decision.failed_open);
-    let end = world.end(&last, Outcome::Refused);
-    assert!(
-        matches!(end, Answer::Finished(_)),
-        "a retry alone does not fail open"
-    );
+    let retry = world.end(&last, Outcome::Refused).sent();
+    assert!(retry.decision.failed_open);
+    world.end(&retry, Outcome::Abandoned);
     for _ in 0..2 {
         let mut dispatch = world.get(0);
         let mut seen = vec![dispatch.endpoint];
@@ -506,6 +504,38 @@ fn fail_open_tries_are_attempts_and_never_twice() {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), 3, "max_attempts, each once");
+    }
+}
+
+/// Whoever was taken for dead may be back: a request that has reached no engine tries them before it gives up. One that
+/// an engine has answered does not.
+#[test]
+fn a_retry_fails_open_only_for_what_was_never_delivered() {
+    for (outcome, retried) in [
+        (Outcome::Refused, true),
+        (Outcome::ConnectTimeout, true),
+        (status(503), false),
+    ] {
+        let mut world = singles(2, |_, _| ());
+        let first = world.get(0);
+        let second = world.end(&first, Outcome::Refused).sent();
+        world.end(&second, Outcome::Complete).relays(None);
+        let next = world.get(0);
+        assert_eq!(
+            (next.endpoint, next.decision.failed_open),
+            (second.endpoint, false)
+        );
+        match world.end(&next, outcome) {
+            Answer::Sent(last) => {
+                assert_eq!((last.endpoint, last.decision.failed_open), (first.endpoint, true))
+            }
+            other => assert!(!retried, "{outcome:?}: {other:?}"),
+        }
+        assert_eq!(
+            world.view(0, 0).inflight + world.view(1, 0).inflight,
+            u32::from(retried),
+            "{outcome:?}"
+        );
     }
 }
 

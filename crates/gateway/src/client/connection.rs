@@ -19,8 +19,11 @@ use tokio::net::TcpStream;
 
 /// Longest wait for a request's head, idle time between two requests included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// Largest head of a request, bytes.
-const HEAD_MAX: usize = 64 * 1024;
+/// Largest head of a request that the codec reads, bytes. Twice what a request may have, so that one who has somewhat
+/// more is told so in its own protocol; the codec can only say a bare 431.
+const HEAD_READ_MAX: usize = 2 * crate::exchange::HEAD_MAX;
+/// Most headers that the codec reads, for the same reason.
+const HEADERS_READ_MAX: usize = 4 * crate::exchange::HEADERS_MAX;
 
 /// What a request may know of its connection.
 pub(crate) struct Client {
@@ -68,20 +71,14 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
         exchange: Exchange::default(),
         socket: socket.clone(),
     });
-    let lingers = match converse(&worker, &client).await {
-        Some(Ok(())) => client.exchange.is_unread(),
-        Some(Err(error)) => {
-            tracing::debug!(%peer, %error, "client connection ended");
-            // The codec has refused a head of which more may be on its way.
-            error.is_parse()
+    match converse(&worker, &client).await {
+        Some(ended) => {
+            if let Err(error) = ended {
+                tracing::debug!(%peer, %error, "client connection ended");
+            }
+            socket.linger().await;
         }
-        None => {
-            tracing::debug!(%peer, "client left");
-            false
-        }
-    };
-    if lingers {
-        socket.linger().await;
+        None => tracing::debug!(%peer, "client left"),
     }
 }
 
@@ -99,7 +96,8 @@ async fn converse(worker: &Rc<Worker>, client: &Rc<Client>) -> Option<hyper::Res
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_MAX);
+        .max_headers(HEADERS_READ_MAX)
+        .max_buf_size(HEAD_READ_MAX);
     let socket = TokioIo::new(client.socket.clone());
     let mut connection = pin!(builder.serve_connection(socket, service));
     let mut presence = Presence::new(client.socket.clone());

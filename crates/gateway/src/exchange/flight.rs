@@ -150,7 +150,7 @@ impl Flight {
                 endpoint: upstream.name.clone(),
                 endpoint_id: upstream.id,
                 decision: dispatch.decision.clone(),
-                explanation: dispatch.explanation.clone(),
+                explanation: dispatch.explanation.as_deref().cloned().map(Arc::new),
             },
         );
     }

@@ -1,5 +1,6 @@
 //! Which headers pass, in both directions, and the request's id.
 
+use bytes::{Bytes, BytesMut};
 use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, LOCATION,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SERVER, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -116,6 +117,25 @@ pub(crate) fn without_secrets(text: &str, secrets: &[String]) -> String {
     })
 }
 
+/// The bytes with every secret written over, of the same length.
+pub(crate) fn secrets_blanked(bytes: Bytes, secrets: &[String]) -> Bytes {
+    if !holds_secret(&bytes, secrets) {
+        return bytes;
+    }
+    let mut blanked = BytesMut::from(&*bytes);
+    for secret in secrets.iter().map(String::as_bytes) {
+        let mut at = 0;
+        while let Some(found) = blanked[at..]
+            .windows(secret.len())
+            .position(|window| window == secret)
+        {
+            at += found;
+            blanked[at..at + secret.len()].fill(b'*');
+        }
+    }
+    blanked.freeze()
+}
+
 /// The client's own id if it is sane, else a new one.
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let sane = |id: &&str| {
@@ -199,6 +219,15 @@ mod tests {
         let client = returned(&upstream, &["UPSECRET123".to_owned()]);
         let names: Vec<_> = client.keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["content-type"]);
+    }
+
+    #[test]
+    fn secrets_are_written_over_in_place() {
+        let secrets = ["sk-long".to_owned(), "long".to_owned()];
+        let blanked = |text: &'static str| secrets_blanked(Bytes::from_static(text.as_bytes()), &secrets);
+        assert_eq!(blanked("a sk-long, long\"sk-long"), "a *******, ****\"*******");
+        assert_eq!(blanked("sk-lon"), "sk-lon");
+        assert_eq!(blanked(""), "");
     }
 
     #[test]

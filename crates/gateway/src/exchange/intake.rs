@@ -3,6 +3,7 @@
 use super::body::{self, Fault};
 use super::flight::Flight;
 use super::headers::{API_KEY, X_API_KEY};
+use super::{HEAD_MAX, HEADERS_MAX};
 use crate::clock::unix_seconds;
 use crate::lifecycle::Phase;
 use crate::snapshot::RouteEntry;
@@ -79,6 +80,10 @@ pub(crate) async fn take(
     };
     let protocol = api.client_protocol(&parts.headers);
     flight.record.api = Some(api);
+    if head_is_too_large(&parts) {
+        let error = ErrorBody::headers_too_large();
+        return Err(refuse(flight, protocol, error, Outcome::ClientError));
+    }
     if flight.worker.gateway.lifecycle.phase() >= Phase::Draining {
         let mut refused = refuse(flight, protocol, ErrorBody::draining(), Outcome::Unavailable);
         refused.close = true;
@@ -111,6 +116,16 @@ pub(crate) async fn take(
     flight.record.received = Instant::now();
     flight.client.exchange.received();
     look(flight, (api, protocol), parts, (body, presented_key))
+}
+
+fn head_is_too_large(parts: &Parts) -> bool {
+    let line = parts.uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let headers: usize = parts
+        .headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
+        .sum();
+    parts.headers.len() > HEADERS_MAX || line + headers > HEAD_MAX
 }
 
 /// Looks into a request that has arrived whole.

@@ -1,6 +1,7 @@
 //! What the gateway answers by itself: liveness, readiness, the list of models.
 
 use super::flight::Flight;
+use super::headers::{X_REQUEST_ID, request_id};
 use super::intake::ModelsQuestion;
 use super::relay::AnswerBody;
 use super::respond;
@@ -27,9 +28,11 @@ pub(crate) fn liveness(gateway: &Gateway, request: &Request<Incoming>) -> Option
     };
     let mut response = Response::new(AnswerBody::Whole(Some(Bytes::from_static(text.as_bytes()))));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(id) = HeaderValue::try_from(&*request_id(request.headers())) {
+        headers.insert(X_REQUEST_ID, id);
+    }
     Some(response)
 }
 

@@ -5,7 +5,7 @@ use super::headers::{self, X_REQUEST_ID};
 use super::run::Run;
 use crate::server::Worker;
 use crate::snapshot::Upstream;
-use crate::upstream::connect::connect;
+use crate::upstream::connect::{ConnectError, connect};
 use crate::upstream::link::{Link, SendFailure};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
@@ -325,8 +325,12 @@ fn no_event() -> Failure {
     Failure::Broken("the stream ended before its first event was complete".into())
 }
 
+/// A request of which nothing was written may go elsewhere; of one that was written, nobody knows what became.
 fn unanswered(failure: &SendFailure) -> Failure {
-    if failure.error.is_parse() || failure.error.is_parse_too_large() {
+    if !failure.written {
+        let why = "the upstream closed the connection before the request was written";
+        Failure::Connect(ConnectError::Other(why.into()))
+    } else if failure.error.is_parse() || failure.error.is_parse_too_large() {
         Failure::Broken(format!("the upstream's answer is not HTTP: {}", failure.error))
     } else {
         Failure::Reset("the upstream closed the connection without an answer".into())
@@ -353,4 +357,44 @@ fn keep_alive_seconds(value: &str) -> Option<Duration> {
         .map(str::trim)
         .find_map(|part| part.strip_prefix("timeout="))?;
     pair.trim().parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::connect::connect_to;
+    use tokio::io::AsyncReadExt;
+    use weighbridge_core::event::Outcome as Ending;
+
+    /// How a request ends on a connection that the upstream closes, before the request or after it.
+    async fn ending(closed_before: bool) -> Ending {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut link = connect_to(listener.local_addr().unwrap()).await.unwrap();
+        let (mut upstream, _) = listener.accept().await.unwrap();
+        let request = Request::post("/")
+            .header(HOST, "x")
+            .body(Full::default())
+            .unwrap();
+        let failure = if closed_before {
+            drop(upstream);
+            while link.is_open().await {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            link.send(request).await
+        } else {
+            let read_and_close = async {
+                let mut head = [0; 4];
+                upstream.read_exact(&mut head).await.unwrap();
+                drop(upstream);
+            };
+            tokio::join!(link.send(request), read_and_close).0
+        };
+        unanswered(&failure.err().unwrap()).ending()
+    }
+
+    #[tokio::test]
+    async fn only_what_was_written_may_have_been_delivered() {
+        assert_eq!(ending(true).await, Ending::ConnectFailed);
+        assert_eq!(ending(false).await, Ending::Reset);
+    }
 }

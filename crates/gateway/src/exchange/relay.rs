@@ -2,6 +2,7 @@
 
 use super::attempt::Deadlines;
 use super::flight::Flight;
+use super::headers::secrets_blanked;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
@@ -133,12 +134,21 @@ impl Relay {
                 .filter(|_| streams)
                 .map(|total| began + total),
         };
+        let failed = source
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.error().is_some());
+        let first = if failed {
+            secrets_blanked(source.first, &upstream.pool.secrets)
+        } else {
+            source.first
+        };
         let mut relay = Self {
             flight,
             upstream,
             api,
             status,
-            first: Some(source.first),
+            first: Some(first),
             source: Some((source.link, source.body)),
             observer: source.observer,
             clocks,
@@ -158,6 +168,8 @@ impl Relay {
             .as_ref()
             .is_some_and(|observer| observer.error().is_some())
         {
+            let secrets = &relay.upstream.pool.secrets;
+            relay.first = relay.first.take().map(|first| secrets_blanked(first, secrets));
             relay.failed();
         }
         relay
@@ -198,9 +210,9 @@ impl Relay {
             };
             match link.poll_frame(body, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    let Ok(mut data) = frame.into_data() else { continue };
+                    let Ok(data) = frame.into_data() else { continue };
                     let last = body.is_end_stream();
-                    self.watch(&mut data);
+                    let data = self.watch(data);
                     // Where the length is known the codec asks for nothing more.
                     if last && matches!(self.closing, Closing::No) {
                         self.ended();
@@ -228,7 +240,7 @@ impl Relay {
             self.stop(Ending::Abandoned, Outcome::Unavailable, &ErrorBody::draining());
         } else if let Poll::Ready(which) = self.clocks.poll_over(cx) {
             self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
-        } else if self.flight.client.exchange.take_wants_comment() && self.at_boundary() {
+        } else if self.at_boundary() && self.flight.client.exchange.take_wants_comment() {
             return Poll::Ready(Some(Ok(Bytes::from_static(b":\n\n"))));
         } else {
             return Poll::Pending;
@@ -242,14 +254,14 @@ impl Relay {
             .is_some_and(|observer| observer.at_boundary())
     }
 
-    /// Looks at `data`; what follows an error is cut off.
-    fn watch(&mut self, data: &mut Bytes) {
+    /// Looks at what passes, and gives what may pass: nothing that follows an error, and no key that the error quotes.
+    fn watch(&mut self, mut data: Bytes) -> Bytes {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
-            return;
+            return data;
         };
         let before = observer.content_events();
-        let fed = observer.feed(data);
+        let fed = observer.feed(&data);
         let content = observer.content_events() > before;
         if fed.progress {
             self.note(Instant::now(), true, content);
@@ -257,7 +269,9 @@ impl Relay {
         if let Some(end) = fed.error_end {
             data.truncate(end);
             self.failed();
+            return secrets_blanked(data, &self.upstream.pool.secrets);
         }
+        data
     }
 
     /// The upstream has said that it failed. Whatever it says after that, an end mark above all, would make the answer
@@ -339,7 +353,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        if self.source.is_some() && self.is_whole() {
+        if self.source.is_some() && self.first.is_none() && self.is_whole() {
             self.close(Ending::Complete, Outcome::Ok, false);
         }
         // Left before the end: what was relayed so far still counts.

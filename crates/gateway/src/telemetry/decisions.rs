@@ -26,8 +26,8 @@ pub struct Taken {
     pub endpoint_id: EndpointId,
     /// Why, in short.
     pub decision: Decision,
-    /// Why, in full, where it was asked for or sampled.
-    pub explanation: Option<Box<Explanation>>,
+    /// Why, in full, where it was asked for or sampled. Shared, so that reading the ring never copies it.
+    pub explanation: Option<Arc<Explanation>>,
 }
 
 /// Rings of decisions by route name.

@@ -66,7 +66,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn parse_speed(text: &str) -> Result<f64, String> {
+/// A speed on the command line: seconds of the model per second.
+pub(crate) fn parse_speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if (0.001..=100_000.0).contains(&speed) => Ok(speed),
         _ => Err("must be a number from 0.001 to 100000".to_owned()),

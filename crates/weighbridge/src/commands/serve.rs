@@ -1,8 +1,8 @@
 //! `weighbridge serve`: the gateway.
 
 mod found;
-mod ready;
-mod stop;
+pub(crate) mod ready;
+pub(crate) mod stop;
 pub(crate) mod token;
 
 use crate::exit::Failure;
@@ -115,6 +115,20 @@ pub(crate) struct Started {
     pub(crate) token_file: Option<PathBuf>,
 }
 
+impl Started {
+    /// Serves the admin listener on the runtime that this is called on.
+    pub(crate) fn serve_admin(&mut self, reloader: Option<Arc<Reloader>>) {
+        if let Some((mut admin, listener)) = self.admin.take() {
+            admin.reloader = reloader;
+            tokio::spawn(async move {
+                if let Err(error) = weighbridge_admin::serve(admin, listener).await {
+                    tracing::error!(%error, "the admin listener failed");
+                }
+            });
+        }
+    }
+}
+
 fn start(args: &Args, config: Config) -> Result<Started, Failure> {
     let event_log = args.event_log.as_ref().map(|path| {
         let file = std::fs::File::create(path)
@@ -202,14 +216,7 @@ async fn supervise(
     // Before anything says that the gateway is ready, so that no signal finds the default disposition.
     let signals = stop::Signals::listen()?;
     let gateway = started.running.gateway.clone();
-    if let Some((mut admin, listener)) = started.admin.take() {
-        admin.reloader.clone_from(&reloader);
-        tokio::spawn(async move {
-            if let Err(error) = weighbridge_admin::serve(admin, listener).await {
-                tracing::error!(%error, "the admin listener failed");
-            }
-        });
-    }
+    started.serve_admin(reloader.clone());
     ready::announce(&started, args.ready_file.as_deref())?;
     if let Some(reloader) = reloader.clone() {
         tokio::spawn(async move { reloader.watch().await });

@@ -336,6 +336,7 @@ fn what_passes_untouched() {
     );
     check(Protocol::Anthropic, 400, json, anthropic, true);
     check(Protocol::Anthropic, 400, json, openai, false);
+    check(Protocol::OpenAi, 400, json, anthropic, false);
     check(Protocol::OpenAi, 200, json, openai, false);
     check(Protocol::OpenAi, 400, None, openai, false);
     check(Protocol::OpenAi, 400, Some("text/plain"), openai, false);

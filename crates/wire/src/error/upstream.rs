@@ -44,7 +44,8 @@ pub fn passes_untouched(protocol: Protocol, status: u16, content_type: Option<&s
         r#""type""# => kind = text(value),
         _ => {}
     });
-    let enveloped = protocol == Protocol::OpenAi || envelope == Some(r#""error""#);
+    // The two shapes differ by the envelope's `type`.
+    let enveloped = (protocol == Protocol::Anthropic) == (envelope == Some(r#""error""#));
     let (Ok(()), Ok(()), Some(message), Some(kind)) = (parsed, inner, message, kind) else {
         return false;
     };

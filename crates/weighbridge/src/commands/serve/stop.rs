@@ -32,7 +32,7 @@ impl Signals {
     }
 
     /// Waits for one that ends the gateway.
-    async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         while self.next().await != Told::Stop {}
     }
 
@@ -81,6 +81,11 @@ pub(crate) async fn wait(
             let _ = reloader.reload();
         }
     }
+    leave(gateway, signals).await
+}
+
+/// Drains. A further signal ends it at once.
+pub(crate) async fn leave(gateway: &Arc<Gateway>, mut signals: Signals) -> Stopped {
     let running = gateway.lifecycle.running();
     tracing::info!(
         running,

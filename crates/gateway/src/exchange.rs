@@ -17,7 +17,6 @@ use crate::client::connection::Client;
 use crate::server::Worker;
 use flight::Flight;
 use http::{Request, Response, Version};
-use http_body::Body;
 use hyper::body::Incoming;
 use relay::AnswerBody;
 use std::convert::Infallible;
@@ -37,10 +36,7 @@ pub(crate) async fn handle(
     if let Some(answer) = local::liveness(&worker.gateway, &request) {
         return Ok(answer);
     }
-    client.exchange.begin(
-        request.version() == Version::HTTP_11,
-        !request.body().is_end_stream(),
-    );
+    client.exchange.begin(request.version() == Version::HTTP_11);
     let flight = Flight::begin(&worker, &client, request.headers());
     let answer = match intake::take(flight, request).await {
         Ok((flight, intake::Taken::Inference(intake))) => run::run(flight, *intake).await,

@@ -71,20 +71,14 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
         exchange: Exchange::default(),
         socket: socket.clone(),
     });
-    let lingers = match converse(&worker, &client).await {
-        Some(Ok(())) => client.exchange.is_unread(),
-        Some(Err(error)) => {
-            tracing::debug!(%peer, %error, "client connection ended");
-            // The codec has refused a head of which more may be on its way.
-            error.is_parse()
+    match converse(&worker, &client).await {
+        Some(ended) => {
+            if let Err(error) = ended {
+                tracing::debug!(%peer, %error, "client connection ended");
+            }
+            socket.linger().await;
         }
-        None => {
-            tracing::debug!(%peer, "client left");
-            false
-        }
-    };
-    if lingers {
-        socket.linger().await;
+        None => tracing::debug!(%peer, "client left"),
     }
 }
 

@@ -46,19 +46,16 @@ pub(crate) struct Exchange {
     wants_comment: Cell<bool>,
     /// Counts the connection's requests.
     serial: Cell<u64>,
-    /// Part of the latest request's body may still come.
-    unread: Cell<bool>,
     /// Requests that were answered, whose answers may not be written yet.
     answered: Cell<usize>,
 }
 
 impl Exchange {
-    /// The head of a new request has arrived; `unread`: a body follows.
-    pub(crate) fn begin(&self, interim_allowed: bool, unread: bool) {
+    /// The head of a new request has arrived.
+    pub(crate) fn begin(&self, interim_allowed: bool) {
         self.active.set(false);
         self.committed.set(false);
         self.wants_comment.set(false);
-        self.unread.set(unread);
         self.interim_allowed.set(interim_allowed);
         self.serial.set(self.serial.get() + 1);
     }
@@ -66,7 +63,6 @@ impl Exchange {
     /// All of the request has arrived: from now on the client only waits.
     pub(crate) fn received(&self) {
         self.active.set(true);
-        self.unread.set(false);
     }
 
     /// The answer is complete, or nobody waits for it any more.
@@ -78,11 +74,6 @@ impl Exchange {
     /// Takes the number of requests that were answered since the last time.
     pub(crate) fn take_answered(&self) -> usize {
         self.answered.take()
-    }
-
-    /// Whether part of the latest request's body was left unread.
-    pub(crate) fn is_unread(&self) -> bool {
-        self.unread.get()
     }
 
     /// Takes the wish for a comment.

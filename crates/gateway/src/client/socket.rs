@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
@@ -66,15 +66,18 @@ impl Socket {
         self.0.clogged.get()
     }
 
-    /// Reads on and throws away what comes, until the client has closed too.
+    /// Ends the sending half, then reads on and throws away what comes, until the client has closed too.
     ///
     /// Closing a socket with unread bytes makes the kernel send a reset, which can take the answer away that lies
     /// unread at the client (RFC 9112, section 9.6). Bounded in time and bytes.
     pub(crate) async fn linger(&self) {
+        let mut socket = self.clone();
+        if socket.shutdown().await.is_err() {
+            return;
+        }
         let until = Instant::now() + LINGER;
         let mut thrown_away = 0;
         let mut buffer = vec![0; 16 * 1024];
-        let mut socket = self.clone();
         while thrown_away < LINGER_MAX {
             match timeout_at(until, socket.read(&mut buffer)).await {
                 Ok(Ok(read @ 1..)) => thrown_away += read,

@@ -19,15 +19,16 @@ use tokio::time::{Instant, Sleep};
 use weighbridge_core::event::Outcome as Ending;
 use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout};
 
-/// Bytes that one frame to the client gathers of what has already arrived.
-const GATHER_MAX: usize = 16 * 1024;
-/// Room made for them once there are two.
-const GATHER_START: usize = 4 * 1024;
-
 /// An answer's body was cut; the codec closes the connection, so that the client sees it.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was cut")]
 pub(crate) struct Cut;
+
+/// Bytes that one frame to the client gathers of what has already arrived.
+const GATHER_MAX: usize = 16 * 1024;
+
+/// Room made for them once there are two.
+const GATHER_START: usize = 4 * 1024;
 
 /// What the codec sends to the client.
 pub(crate) enum AnswerBody {
@@ -66,7 +67,7 @@ enum Closing {
     Ended,
     /// What is written goes out first, then the connection is closed.
     Cut,
-    /// It has gone out.
+    /// It is going out.
     CutNow,
 }
 
@@ -207,7 +208,13 @@ impl Relay {
             .as_ref()
             .is_some_and(|observer| observer.content_events() > 0);
         relay.note(now, begun, content);
-        if failed {
+        if relay
+            .observer
+            .as_ref()
+            .is_some_and(|observer| observer.error().is_some())
+        {
+            let secrets = &relay.upstream.pool.secrets;
+            relay.first = relay.first.take().map(|first| secrets_blanked(first, secrets));
             relay.failed();
         }
         relay
@@ -255,9 +262,9 @@ impl Relay {
             };
             match link.poll_frame(body, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    let Ok(mut data) = frame.into_data() else { continue };
+                    let Ok(data) = frame.into_data() else { continue };
                     let last = body.is_end_stream();
-                    self.watch(&mut data);
+                    let data = self.watch(data);
                     // Where the length is known the codec asks for nothing more.
                     if last && matches!(self.closing, Closing::No) {
                         self.ended();
@@ -292,7 +299,7 @@ impl Relay {
             self.stop(Ending::Abandoned, Outcome::Unavailable, &ErrorBody::draining());
         } else if let Poll::Ready(which) = self.clocks.poll_over(cx) {
             self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
-        } else if self.flight.client.exchange.take_wants_comment() && self.at_boundary() {
+        } else if self.at_boundary() && self.flight.client.exchange.take_wants_comment() {
             return Poll::Ready(Some(Ok(Bytes::from_static(b":\n\n"))));
         } else {
             return Poll::Pending;
@@ -306,23 +313,24 @@ impl Relay {
             .is_some_and(|observer| observer.at_boundary())
     }
 
-    /// Looks at `data`; what follows an error is cut off. The error itself may quote the upstream's key, which is blanked.
-    fn watch(&mut self, data: &mut Bytes) {
+    /// Looks at what passes, and gives what may pass: nothing that follows an error, and no key that the error quotes.
+    fn watch(&mut self, mut data: Bytes) -> Bytes {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
-            return;
+            return data;
         };
         let before = observer.content_events();
-        let fed = observer.feed(data);
+        let fed = observer.feed(&data);
         let content = observer.content_events() > before;
         if fed.progress {
             self.note(Instant::now(), true, content);
         }
         if let Some(end) = fed.error_end {
             data.truncate(end);
-            *data = secrets_blanked(std::mem::take(data), &self.upstream.pool.secrets);
             self.failed();
+            return secrets_blanked(data, &self.upstream.pool.secrets);
         }
+        data
     }
 
     /// The upstream has said that it failed. Whatever it says after that, an end mark above all, would make the answer
@@ -404,7 +412,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        if self.source.is_some() && self.is_whole() {
+        if self.source.is_some() && self.first.is_none() && self.is_whole() {
             self.close(Ending::Complete, Outcome::Ok, false);
         }
         // Left before the end: what was relayed so far still counts.
@@ -437,30 +445,5 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Events(_) | Self::Pieces(_) => SizeHint::default(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_arrived_together_goes_out_as_one() {
-        let alone = Bytes::from(b"a piece".to_vec());
-        let mut gathered = Gathered::default();
-        gathered.add(alone.clone());
-        let taken = gathered.take();
-        assert_eq!(
-            taken.as_ptr(),
-            alone.as_ptr(),
-            "a piece that comes alone is not copied"
-        );
-
-        let mut gathered = Gathered::default();
-        for piece in ["one ", "two ", "three"] {
-            gathered.add(Bytes::from_static(piece.as_bytes()));
-        }
-        assert_eq!(gathered.len(), 13);
-        assert_eq!(gathered.take(), "one two three");
     }
 }

@@ -7,6 +7,7 @@ use super::intake::Refused;
 use super::relay::{AnswerBody, Relay, Source};
 use super::run::Run;
 use crate::admin_view;
+use crate::lifecycle::Phase;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
 use http::header::{
@@ -235,6 +236,10 @@ fn add_facts(headers: &mut HeaderMap, flight: &Flight, routed: bool) {
     let record = &flight.record;
     if let Ok(id) = HeaderValue::try_from(&*record.request_id) {
         headers.insert(X_REQUEST_ID, id);
+    }
+    // Clients that keep connections find another gateway while this one still takes requests.
+    if flight.worker.gateway.lifecycle.phase() != Phase::Serving {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if flight.snapshot.config.server.headers != Headers::Full || !routed {
         return;

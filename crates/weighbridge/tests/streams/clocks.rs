@@ -1,8 +1,11 @@
 //! STR-5: streams that flow live as long as they like, and those that stall end.
 
 use crate::support::{
-    Api, PATIENCE, expect_error_last, expect_idle, expect_outcomes, expect_whole, gateway_to, outcomes,
+    Api, CLOSE_DELIMITED, PATIENCE, expect_error_last, expect_idle, expect_outcomes, expect_whole, gateway,
+    gateway_to, outcomes,
 };
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 use weighbridge_test_engine::client::StreamClient;
 use weighbridge_test_engine::{Upstream, eventually, par};
@@ -150,17 +153,40 @@ fn str_5_e_comments_are_no_sign_of_life() {
     expect_outcomes(&gateway, "timeout", 4.0);
 }
 
+/// An upstream that sends one event and then a comment every 200 ms for as long as anybody listens. Gives its URL.
+fn commenting() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut peer in listener.incoming().flatten() {
+            // Probes connect and send nothing.
+            if !matches!(peer.read(&mut [0; 64 * 1024]), Ok(1..)) {
+                continue;
+            }
+            let event = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n";
+            let mut sent = peer.write_all(format!("{CLOSE_DELIMITED}{event}").as_bytes());
+            while sent.is_ok() {
+                std::thread::sleep(Duration::from_millis(200));
+                sent = peer.write_all(b": still there\n\n");
+            }
+        }
+    });
+    url
+}
+
 #[test]
 fn str_5_e_comments_do_not_keep_a_stalled_stream_alive() {
-    let [upstream] = Upstream::start_all(["a"]);
-    // Every piece is a comment but the first event; the whole lasts for seconds.
-    let gateway = gateway_to(&upstream, "timeouts: {first_byte: 20s, idle: 1s}");
-    let mode = "comments=8,comment_gap=0.1,comment_every=1,gap=1.5";
-    let mut stream = Api::Chat.stream(&gateway.url(""), mode).open();
+    let url = commenting();
+    let gateway = gateway(&format!(
+        "pools: [{{name: m, kind: generic, endpoints: ['{url}'], timeouts: {{first_byte: 60s, idle: 1s}}}}]"
+    ));
+    let began = Instant::now();
+    let mut stream = Api::Chat.stream(&gateway.url(""), "").open();
     stream.finish(PATIENCE);
+    expect_at(seconds(1.0), began.elapsed());
     let message = error_message(Api::Chat, &stream);
     assert!(message.contains("idle"), "{message}");
-    assert!(!stream.parsed().comments.is_empty());
+    assert!(stream.parsed().comments.len() >= 2, "{}", stream.text());
     expect_outcomes(&gateway, "timeout", 1.0);
 }
 

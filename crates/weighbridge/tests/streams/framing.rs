@@ -1,8 +1,10 @@
 //! HTTP at the client's side: bodies of every framing and size, requests that stop half way, what stays on the wire.
 
 use crate::support::{
-    Api, PATIENCE, SOON, address, chat_bytes, expect_outcomes, gateway, gateway_to, outcomes,
+    Api, PATIENCE, SOON, address, chat_bytes, expect_outcomes, gateway, gateway_to, narrow_client, outcomes,
+    read_all,
 };
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 use weighbridge_test_engine::Upstream;
@@ -117,6 +119,24 @@ fn http_2_the_answer_to_a_body_that_is_refused_is_not_lost() {
             assert!(client.text().starts_with("HTTP/1.1 4"), "{}", client.text());
         }
     }
+}
+
+#[test]
+fn http_1_the_answer_to_a_client_that_sends_too_much_is_not_lost() {
+    let upstream = Upstream::start("a");
+    let gateway = gateway_to(&upstream, "");
+    // It asks for the connection to be closed, and sends on all the same: more than the gateway ever reads.
+    let mut client = narrow_client(address(&gateway));
+    client
+        .write_all(chat_bytes("big=200000", false, "connection: close\r\n").as_bytes())
+        .unwrap();
+    client.write_all(&vec![b'x'; 2 * MIB]).unwrap();
+    let received = read_all(&mut client);
+    assert!(
+        received.len() > 200_000 && received.ends_with(b"}"),
+        "{} bytes",
+        received.len()
+    );
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What the tests share: the four generating APIs, gateways, and looks at what a gateway counts.
 
 use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use weighbridge_test_engine::client::{Event, Request, StreamClient};
@@ -220,6 +221,25 @@ pub(crate) fn expect_error_last(api: Api, stream: &StreamClient) -> (Vec<Event>,
         events,
         error.unwrap_or_else(|| panic!("{api:?}: the error is not last: {}", stream.text())),
     )
+}
+
+/// A client that tells its kernel to hold next to nothing: whatever it has not read yet lies at the gateway.
+pub(crate) fn narrow_client(address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    socket.connect(&address.into()).expect("a connection");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.into()
+}
+
+/// Reads to the end of the connection, however it ends.
+pub(crate) fn read_all(client: &mut TcpStream) -> Vec<u8> {
+    let mut received = Vec::new();
+    let mut buffer = [0; 64 * 1024];
+    while let Ok(read @ 1..) = client.read(&mut buffer) {
+        received.extend_from_slice(&buffer[..read]);
+    }
+    received
 }
 
 /// Head of a stream that ends with its connection.

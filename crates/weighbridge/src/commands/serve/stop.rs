@@ -102,8 +102,10 @@ pub(crate) async fn leave(gateway: &Arc<Gateway>, mut signals: Signals) -> Stopp
 
 async fn drain(gateway: &Gateway) {
     let server = gateway.snapshot().config.server.clone();
-    gateway.lifecycle.enter(Phase::Leaving);
-    sleep(server.drain_delay).await;
+    if !server.drain_delay.is_zero() {
+        gateway.lifecycle.enter(Phase::Leaving);
+        sleep(server.drain_delay).await;
+    }
     gateway.lifecycle.enter(Phase::Draining);
     let drained = tokio::time::timeout(server.drain_timeout, gateway.lifecycle.idle()).await;
     if drained.is_err() {

@@ -110,10 +110,14 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
         .chain(body)
         .chain(route.others.iter().copied())
     {
-        let error = json!({JSON: {"schema": {"$ref": "#/components/schemas/Error"}}});
+        let content = match status {
+            // Not ready is an answer like the good one.
+            503 => content(&route.answer, generator),
+            _ => json!({JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}),
+        };
         responses.insert(
             status.to_string(),
-            json!({"description": about, "content": error}),
+            json!({"description": about, "content": content}),
         );
     }
     Value::Object(responses)

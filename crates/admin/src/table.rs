@@ -51,7 +51,7 @@ pub(crate) struct Parameter {
     pub(crate) about: &'static str,
 }
 
-/// A body: its content type, and its schema where it is JSON.
+/// A body: its content type and its schema.
 #[derive(Clone, Copy)]
 pub(crate) struct Media {
     pub(crate) media: &'static str,
@@ -237,7 +237,10 @@ pub(crate) static ROUTES: &[Route] = &[
             Verb::Post,
             "/api/explain",
             (
-                Some(Media::json::<explain::Ask>()),
+                Some(Media {
+                    media: JSON,
+                    schema: explain::schema,
+                }),
                 Media::json::<weighbridge_gateway::admin_view::ExplanationShown>(),
             ),
             explain::explain,

@@ -173,6 +173,15 @@ async fn what_is_not_there_needs_the_token_too() {
 }
 
 #[tokio::test]
+async fn without_a_file_there_is_nothing_to_reload() {
+    let service = service(LOOPBACK);
+    let call = (Method::POST, "/api/config/reload");
+    let (response, text) = ask(&service, call, &[OWN, TOKEN], "").await;
+    assert_eq!(response.status(), StatusCode::CONFLICT);
+    assert!(text.contains("--config FILE"), "{text}");
+}
+
+#[tokio::test]
 async fn other_sites_and_rebound_names_are_refused_everywhere() {
     let service = service(LOOPBACK);
     let refused: [&[(&str, &str)]; 7] = [

@@ -20,6 +20,8 @@ pub(crate) struct Request {
     pub(crate) plan: Arc<Plan>,
     /// Routes that fell back to this one, the first one first.
     pub(crate) trail: SmallVec<[Arc<Plan>; 1]>,
+    /// Of those, the ones that were left with something untried, because it was not live.
+    pub(crate) passed: SmallVec<[RouteId; 1]>,
     /// Attempts so far, over all routes.
     pub(crate) attempts: u32,
     /// Where it has been.
@@ -79,9 +81,22 @@ impl Request {
         self.attempts < self.origin().retry.max_attempts
     }
 
-    /// Whether it has been to this route.
-    pub(crate) fn visited(&self, route: RouteId) -> bool {
-        self.plan.id == route || self.trail.iter().any(|plan| plan.id == route)
+    /// Whether it is on this route, or has been and need not come back.
+    pub(crate) fn is_done_with(&self, route: RouteId) -> bool {
+        let visited = self.trail.iter().any(|plan| plan.id == route);
+        self.plan.id == route || (visited && !self.passed.contains(&route))
+    }
+
+    /// Notes that the route is left with something untried; once, so that no two routes can send it to and fro for ever.
+    pub(crate) fn pass(&mut self) {
+        if !self.trail.iter().any(|plan| plan.id == self.plan.id) {
+            self.passed.push(self.plan.id);
+        }
+    }
+
+    /// Notes that it is not left after all, or come back to.
+    pub(crate) fn unpass(&mut self) {
+        self.passed.retain(|route| *route != self.plan.id);
     }
 }
 

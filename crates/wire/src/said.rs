@@ -252,6 +252,8 @@ fn cut_at(text: &str, bytes_max: usize) -> &str {
 /// the Responses API that failed keeps its fields and is not one.
 #[must_use]
 pub fn body_error(body: &[u8]) -> Option<InBandError> {
+    // Every shape of an error has this token; an answer hardly ever does, so few are read through.
+    memchr::memmem::find(body, b"\"error\"")?;
     match Said::from_answer(std::str::from_utf8(body).ok()?) {
         Ok((Some(said), false)) => Some(said.into_in_band()),
         _ => None,

@@ -4,7 +4,7 @@ use crate::answer::{Answer, Failure, Result};
 use crate::names;
 use crate::table::Call;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -38,6 +38,16 @@ pub(crate) struct Ask<'a> {
 enum Values {
     One(String),
     Several(Vec<String>),
+}
+
+/// Either form of the question.
+pub(crate) fn schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "anyOf": [
+            generator.subschema_for::<Ask<'_>>(),
+            {"type": "object", "description": "The body of a chat completion by itself.", "required": ["model"]},
+        ]
+    })
 }
 
 pub(crate) fn explain(call: &Call<'_>) -> Result<Answer> {

@@ -35,6 +35,7 @@ impl Scheduler {
         match (self.requests.remove(&id), plan) {
             (Some(mut request), Some(plan)) => {
                 request.trail.push(std::mem::replace(&mut request.plan, plan));
+                request.unpass();
                 request.arrival = arrival;
                 request.all_refused = true;
                 request.failed_open = false;
@@ -49,6 +50,7 @@ impl Scheduler {
                     arrival,
                     plan,
                     trail: SmallVec::new(),
+                    passed: SmallVec::new(),
                     attempts: 0,
                     tried: SmallVec::new(),
                     stage: Stage::FallingBack,
@@ -65,17 +67,20 @@ impl Scheduler {
         }
     }
 
-    /// The first choice on a route. What is sick is tried only where no fallback route has anything that lives.
+    /// The first choice on a route. What is sick is tried only where no fallback route has anything that lives; a route
+    /// that is left untried for that is come back to if the others fail.
     fn enter(&mut self, mut request: Request, kind: Kind, actions: &mut Vec<Action>) {
         let verdict = match self.decide(&request, kind) {
             Ok(decided) => {
                 request.failed_open = decided.take.live.is_none();
                 if request.failed_open {
                     request.refusal = Some(self.unavailable(&request));
+                    request.pass();
                     request = match self.fall_back(request, Among::Live, actions) {
                         None => return,
                         Some(request) => request,
                     };
+                    request.unpass();
                 }
                 self.dispatch(request, decided, actions);
                 return;

@@ -1,6 +1,7 @@
 //! An attempt is over: learn from it, then retry, fall back or finish.
 
 use super::Scheduler;
+use super::arrive::Decided;
 use crate::action::{Action, Verdict};
 use crate::event::{Ended, Outcome};
 use crate::health::verdict::is_connect_failure;
@@ -52,16 +53,27 @@ impl Scheduler {
         outcome: Outcome,
         actions: &mut Vec<Action>,
     ) -> Option<Request> {
-        let retried = wants_retry(&request.plan.retry, outcome);
+        let mut sick = None;
+        if wants_retry(&request.plan.retry, outcome) {
+            if let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {
+                self.retry(request, decided, actions);
+                return None;
+            }
+            if request.failed_open || request.all_refused {
+                sick = self.decide(&request, Kind::Retry { open: true }).ok();
+            }
+        }
         let unreached = is_connect_failure(outcome);
-        if retried {
-            request = self.retry(request, false, actions)?;
-        }
         if unreached {
+            if sick.is_some() {
+                request.pass();
+            }
             request = self.fall_back(request, Among::Live, actions)?;
+            request.unpass();
         }
-        if retried && (request.failed_open || request.all_refused) {
-            request = self.retry(request, true, actions)?;
+        if let Some(decided) = sick {
+            self.retry(request, decided, actions);
+            return None;
         }
         if unreached {
             request = self.fall_back(request, Among::All, actions)?;
@@ -69,16 +81,9 @@ impl Scheduler {
         Some(request)
     }
 
-    /// Tries another candidate of the route, or gives the request back.
-    fn retry(&mut self, request: Request, open: bool, actions: &mut Vec<Action>) -> Option<Request> {
-        match self.decide(&request, Kind::Retry { open }) {
-            Ok(decided) => {
-                self.spend(&request);
-                self.dispatch(request, decided, actions);
-                None
-            }
-            Err(_) => Some(request),
-        }
+    fn retry(&mut self, request: Request, decided: Decided, actions: &mut Vec<Action>) {
+        self.spend(&request);
+        self.dispatch(request, decided, actions);
     }
 
     pub(super) fn withdraw(&mut self, id: RequestId) {
@@ -152,7 +157,7 @@ impl Scheduler {
     }
 
     /// Sends the request on to the next route that it has not been to: of its own route's list first, then of the lists
-    /// of the routes that led here. Gives it back if there is none.
+    /// of the routes that led here, then those that it had left with something untried. Gives it back if there is none.
     pub(super) fn fall_back(
         &mut self,
         mut request: Request,
@@ -177,12 +182,15 @@ impl Scheduler {
     }
 
     fn next_fallback(&self, request: &Request, among: Among) -> Option<RouteId> {
-        std::iter::once(&request.plan)
+        let named = std::iter::once(&request.plan)
             .chain(request.trail.iter().rev())
             .flat_map(|plan| &plan.fallback)
             .filter(|step| step.on_unavailable)
-            .filter_map(|step| self.route_names.get(&step.route).copied())
-            .find(|route| !request.visited(*route) && (among == Among::All || self.lives(*route, request)))
+            .filter_map(|step| self.route_names.get(&step.route).copied());
+        named
+            .chain(request.passed.iter().copied())
+            .filter(|route| !request.is_done_with(*route))
+            .find(|route| among == Among::All || self.lives(*route, request))
     }
 
     /// Whether a candidate of `route` can take the request now.

@@ -202,6 +202,60 @@ fn what_is_sick_is_left_alone_while_a_fallback_lives() {
     world.end(&trial, Outcome::Complete).relays(None);
 }
 
+/// A route that was left untried because it was sick is come back to, once, when the fallback refuses.
+#[test]
+fn comes_back_to_what_was_left_untried() {
+    let mut one = route("first", &[0]);
+    one.fallback = vec![fallback("second")];
+    let spec = fleet(vec![pool("a", 1), pool("b", 1)], vec![one, route("second", &[1])]);
+    let mut world = World::new(spec);
+    let first = world.get(0);
+    let step = world.end(&first, Outcome::Refused);
+    let second = follow(&mut world, first.request, step).sent();
+    world.end(&second, Outcome::Complete).relays(None);
+
+    let arrival = world.arrival(0, None);
+    let request = arrival.request;
+    let step = world.send(arrival);
+    let second = follow(&mut world, request, step).sent();
+    assert_eq!((second.attempt, world.pool_of(&second)), (1, 1));
+    let step = world.end(&second, Outcome::Refused);
+    let back = follow(&mut world, request, step).sent();
+    assert_eq!(
+        (back.attempt, world.pool_of(&back), back.decision.failed_open),
+        (2, 0, true)
+    );
+    world.end(&back, Outcome::Refused).relays(Some(ms(1_000)));
+
+    // Straight to it: it is tried at once, since nothing lives anywhere, and not come back to.
+    let open = world.get(0);
+    let step = world.end(&open, Outcome::Refused);
+    let second = follow(&mut world, open.request, step).sent();
+    world.end(&second, Outcome::Refused).relays(Some(ms(1_000)));
+}
+
+/// The same where an attempt was made before: whoever of the first pool is taken for dead may be back by now.
+#[test]
+fn comes_back_to_the_rest_of_a_pool() {
+    let mut one = route("first", &[0]);
+    one.fallback = vec![fallback("second")];
+    one.retry.max_attempts = 4;
+    let spec = fleet(vec![pool("a", 2), pool("b", 1)], vec![one, route("second", &[1])]);
+    let mut world = World::new(spec);
+    let first = world.get(0);
+    let second = world.end(&first, Outcome::Refused).sent();
+    world.end(&second, Outcome::Complete).relays(None);
+    let request = world.get(0);
+    assert_eq!(request.endpoint, second.endpoint, "the other one is away");
+    let step = world.end(&request, Outcome::Refused);
+    let fallen = follow(&mut world, request.request, step).sent();
+    assert_eq!(world.pool_of(&fallen), 1);
+    let step = world.end(&fallen, Outcome::Refused);
+    let back = follow(&mut world, request.request, step).sent();
+    assert_eq!((back.endpoint, back.decision.failed_open), (first.endpoint, true));
+    world.end(&back, Outcome::Refused).relays(Some(ms(1_000)));
+}
+
 /// A fallback that is as sick as the route itself is passed over for one that lives.
 #[test]
 fn falls_back_to_what_lives_and_fails_open_where_nothing_does() {
@@ -224,7 +278,10 @@ fn falls_back_to_what_lives_and_fails_open_where_nothing_does() {
     let step = world.end(&dispatch, Outcome::Refused);
     let last = follow(&mut world, request, step).sent();
     assert_eq!((world.pool_of(&last), last.decision.failed_open), (1, true));
-    world.end(&last, Outcome::Refused).relays(Some(ms(1_000)));
+    let step = world.end(&last, Outcome::Refused);
+    let back = follow(&mut world, request, step).sent();
+    assert_eq!((world.pool_of(&back), back.decision.failed_open), (0, true));
+    world.end(&back, Outcome::Refused).relays(Some(ms(1_000)));
     let open = world.get(0);
     assert_eq!((world.pool_of(&open), open.decision.failed_open), (0, true));
     let step = world.end(&open, Outcome::Refused);

@@ -76,7 +76,7 @@ fn is_internal(name: &HeaderName) -> bool {
     name.starts_with("x-weighbridge-") || name == "x-model" || name == "x-model-name"
 }
 
-/// Streams are asked for unencoded, so that their events can be watched.
+/// Answers are asked for unencoded, so that events, errors and token counts can be read.
 pub(crate) fn ask_for_identity(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }

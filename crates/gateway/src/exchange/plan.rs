@@ -8,7 +8,7 @@ use crate::snapshot::Upstream;
 use crate::upstream::connect::{ConnectError, connect};
 use crate::upstream::link::{Link, SendFailure};
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -64,8 +64,8 @@ impl Plan {
         }
         let timeouts = pool.config.timeouts;
         let began = Instant::now();
+        headers::ask_for_identity(&mut headers);
         let (first, first_name) = if intake.peek.stream {
-            headers::ask_for_identity(&mut headers);
             (timeouts.first_byte, Timeout::FirstByte)
         } else {
             (timeouts.total, Timeout::Total)
@@ -256,6 +256,10 @@ impl Plan {
         if whole {
             self.give_back(link).await;
         }
+        if is_encoded(&parts.headers) {
+            // Against our word, and nothing that a person could read.
+            said = Bytes::new();
+        }
         let wait = parts.headers.get(RETRY_AFTER);
         Failure::Said {
             upstream: self.upstream,
@@ -339,6 +343,12 @@ fn unanswered(failure: &SendFailure) -> Failure {
 
 fn is_io(error: &hyper::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| coding != "identity")
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

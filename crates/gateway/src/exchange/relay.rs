@@ -7,7 +7,7 @@ use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
 use crate::upstream::link::Link;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::future::Future;
@@ -23,6 +23,12 @@ use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout};
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was cut")]
 pub(crate) struct Cut;
+
+/// Bytes that one frame to the client gathers of what has already arrived.
+const GATHER_MAX: usize = 16 * 1024;
+
+/// Room made for them once there are two.
+const GATHER_START: usize = 4 * 1024;
 
 /// What the codec sends to the client.
 pub(crate) enum AnswerBody {
@@ -47,6 +53,8 @@ pub(crate) struct Relay {
     observer: Option<Box<StreamObserver>>,
     clocks: Clocks,
     closing: Closing,
+    /// The last look found data.
+    flows: bool,
 }
 
 /// How far a relay that ends has come.
@@ -59,6 +67,8 @@ enum Closing {
     Ended,
     /// What is written goes out first, then the connection is closed.
     Cut,
+    /// It is going out.
+    CutNow,
 }
 
 /// The clocks of a relay: one timer, set to whichever is next, moved lazily.
@@ -101,6 +111,40 @@ impl Clocks {
             }
         }
         Poll::Pending
+    }
+}
+
+/// Data that arrived together, as one: the codec frames and writes each piece it is given by itself, which costs more
+/// than the copy. A piece that comes alone is not copied.
+#[derive(Default)]
+struct Gathered {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Gathered {
+    fn add(&mut self, data: Bytes) {
+        if self.len() == 0 {
+            self.first = data;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.reserve(GATHER_START.max(self.first.len() + data.len()));
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&data);
+    }
+
+    fn len(&self) -> usize {
+        self.all.len().max(self.first.len())
+    }
+
+    fn take(self) -> Bytes {
+        if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        }
     }
 }
 
@@ -153,6 +197,7 @@ impl Relay {
             observer: source.observer,
             clocks,
             closing: Closing::No,
+            flows: false,
         };
         let begun = relay
             .observer
@@ -193,17 +238,24 @@ impl Relay {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
         }
+        let mut gathered = Gathered::default();
         loop {
             match std::mem::replace(&mut self.closing, Closing::Ended) {
                 Closing::No => self.closing = Closing::No,
                 Closing::With(last) => return Poll::Ready(Some(Ok(last))),
                 Closing::Ended => return Poll::Ready(None),
-                Closing::Cut if self.flight.client.socket.is_clogged() => {
-                    // The codec polls again once it has written out what it has.
-                    self.closing = Closing::Cut;
+                Closing::Cut => {
+                    self.closing = Closing::CutNow;
+                    // Once round, so that the codec writes out what it has.
+                    cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Closing::Cut => return Poll::Ready(Some(Err(Cut))),
+                Closing::CutNow if self.flight.client.socket.is_clogged() => {
+                    // The codec polls again once it has written out what it has.
+                    self.closing = Closing::CutNow;
+                    return Poll::Pending;
+                }
+                Closing::CutNow => return Poll::Ready(Some(Err(Cut))),
             }
             let Some((link, body)) = &mut self.source else {
                 return Poll::Ready(None);
@@ -217,16 +269,23 @@ impl Relay {
                     if last && matches!(self.closing, Closing::No) {
                         self.ended();
                     }
-                    return Poll::Ready(Some(Ok(data)));
+                    gathered.add(data);
+                    // A piece that comes alone, as most tokens do, goes out without another look.
+                    if self.flows && matches!(self.closing, Closing::No) && gathered.len() < GATHER_MAX {
+                        continue;
+                    }
+                    self.flows = true;
                 }
                 Poll::Ready(Some(Err(_))) => self.broke(),
                 Poll::Ready(None) => self.ended(),
-                Poll::Pending => return self.poll_idle(cx),
+                Poll::Pending if gathered.len() == 0 => {
+                    self.flows = false;
+                    return self.poll_idle(cx);
+                }
+                Poll::Pending => {}
             }
-            if matches!(self.closing, Closing::Cut) {
-                // Once round, so that the codec writes out what it has.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+            if gathered.len() > 0 {
+                return Poll::Ready(Some(Ok(gathered.take())));
             }
         }
     }

@@ -3,11 +3,15 @@
 use super::metrics::Metrics;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 
 /// Lines that may wait before new ones are dropped (and counted).
 const QUEUE: usize = 65_536;
 /// Bytes gathered into one write.
 const BATCH: usize = 64 * 1024;
+/// How long a line may wait for others. Waking the writer costs the worker more than making the line, so under load it
+/// wakes once in this time and not once a line.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// Hands lines to the writer.
 #[derive(Clone)]
@@ -54,23 +58,69 @@ impl LogWriter {
 fn write_all(received: &Receiver<Message>, out: &mut dyn Write) {
     let mut batch = Vec::with_capacity(BATCH);
     while let Ok(first) = received.recv() {
+        if matches!(first, Message::Line(_)) {
+            std::thread::sleep(GATHER);
+        }
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
                 Message::Line(line) => batch.extend_from_slice(&line),
                 Message::Flush(done) => {
-                    let _ = out.write_all(&batch).and_then(|()| out.flush());
-                    batch.clear();
+                    write_out(&mut batch, out);
                     let _ = done.send(());
                 }
             }
-            next = if batch.len() < BATCH {
-                received.try_recv().ok()
-            } else {
-                None
-            };
+            if batch.len() >= BATCH {
+                write_out(&mut batch, out);
+            }
+            next = received.try_recv().ok();
         }
-        let _ = out.write_all(&batch).and_then(|()| out.flush());
-        batch.clear();
+        write_out(&mut batch, out);
+    }
+}
+
+fn write_out(batch: &mut Vec<u8>, out: &mut dyn Write) {
+    let _ = out.write_all(batch).and_then(|()| out.flush());
+    batch.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_line_is_written_once_and_in_order() {
+        let out = Shared::default();
+        let log = LogWriter::start(Box::new(out.clone()), Metrics::new()).unwrap();
+        let mut expected = String::new();
+        // More than a batch, so that it is written in several.
+        for number in 0..10_000 {
+            let line = format!("{{\"number\":{number}}}\n");
+            expected += &line;
+            log.line(line.into_bytes());
+        }
+        log.flush();
+        assert_eq!(
+            String::from_utf8(out.0.lock().unwrap().clone()).unwrap(),
+            expected
+        );
+        log.line(b"alone\n".to_vec());
+        log.flush();
+        assert!(out.0.lock().unwrap().ends_with(b"}\nalone\n"));
     }
 }

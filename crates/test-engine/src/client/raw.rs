@@ -1,7 +1,7 @@
 //! A bare connection, for bytes that no client would send.
 
 use super::request::Failure;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ impl Raw {
         self.socket
             .set_read_timeout(Some(within.max(Duration::from_millis(1))))?;
         let mut buf = vec![0; 64 * 1024];
-        let n = self.socket.read(&mut buf)?;
+        let n = super::stream::receive(&mut self.socket, &mut buf)?;
         self.received.extend_from_slice(&buf[..n]);
         Ok(n)
     }

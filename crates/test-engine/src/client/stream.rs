@@ -4,9 +4,20 @@ use super::request::{Connection, Failure, Pending};
 use super::sse::{Event, Parsed, parse};
 use super::{PATIENCE, Response};
 use crate::http1::{Body, Head, head_end, header, parse_head};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+/// Reads what comes next. A signal that the process gets while it waits, as when it is stopped and continued, is no end
+/// of the connection.
+pub(super) fn receive(socket: &mut TcpStream, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match socket.read(buf) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
 
 /// How a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +151,7 @@ impl StreamClient {
             .connection
             .socket
             .set_read_timeout(Some(timeout))
-            .and_then(|()| self.connection.socket.read(&mut buf));
+            .and_then(|()| receive(&mut self.connection.socket, &mut buf));
         match read.map_err(Failure::from) {
             Ok(0) => {
                 self.end = if self.body.ends_with_connection() {
@@ -264,7 +275,7 @@ fn read_head(connection: &mut Connection, deadline: Instant) -> Result<Head, Fai
             return Err(Failure::TimedOut);
         }
         connection.socket.set_read_timeout(Some(left))?;
-        match connection.socket.read(&mut buf)? {
+        match receive(&mut connection.socket, &mut buf)? {
             0 => return Err(Failure::Closed),
             n => connection.inbox.extend_from_slice(&buf[..n]),
         }

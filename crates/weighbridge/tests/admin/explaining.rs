@@ -205,3 +205,28 @@ fn the_command_decides_offline_by_a_config() {
     let nonsense = file(&gateway, "nonsense");
     bad(&offline(&nonsense, &config), 2, &["JSON"]);
 }
+
+#[test]
+fn the_documented_example_is_true() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explaining.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let block = |language: &str| {
+        let (_, rest) = document.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("weighbridge.yaml");
+    std::fs::write(&config, block("yaml")).unwrap();
+    let request = directory.path().join("chat.json");
+    std::fs::write(&request, client::chat("chat", "x")).unwrap();
+    let args = [
+        "explain",
+        "--request",
+        text(&request),
+        "--config",
+        text(&config),
+        "--header",
+        "session-id: 42",
+    ];
+    assert_eq!(good(&run_alone(&args, &[])), block("text"));
+}

@@ -21,9 +21,10 @@ const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_secs(40);
 
 /// Runs the load for `duration`, ends the demo and compares.
-pub(crate) fn check(duration: Duration) {
+pub(crate) fn check(duration: Duration, seed: &str) {
     let chaos = CHAOS.to_string();
-    let mut demo = Demo::start(&["--chaos", &chaos, "--rate", "4", "--speed", "4", "--json"]);
+    let fixed = ["--rate", "4", "--speed", "4", "--json"];
+    let mut demo = Demo::start(&[&fixed[..], &["--chaos", &chaos, "--seed", seed]].concat());
     let sent = load(&demo, duration);
     demo.signal(Signal::INT);
     assert_eq!(demo.wait_exit(), Some(0), "{}", demo.stderr());

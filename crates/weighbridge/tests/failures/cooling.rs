@@ -153,3 +153,39 @@ fn fail1_a_503_that_names_no_time_does_not_cool() {
         begun.elapsed()
     );
 }
+
+#[test]
+fn a17_operators_see_the_state_its_reason_and_its_end() {
+    let [a, b] = Upstream::start_all(["A", "B"]);
+    let gateway = gateway(&in_order(
+        &[&a, &b],
+        &[],
+        &["breaker: {consecutive: 1, open_for: 40s}"],
+    ));
+    a.script(["status=429,retry_after=30"]);
+    b.script(["status=500"]);
+    send(&gateway, "r");
+    let shown = |name: &str| {
+        let all = gateway.api("/api/endpoints")["endpoints"].clone();
+        all.as_array()
+            .unwrap()
+            .iter()
+            .find(|entry| entry["name"] == name)
+            .unwrap()
+            .clone()
+    };
+    for (name, state, reason, most) in [
+        ("A", "cooling", "429 with Retry-After 30 s", 30.0),
+        ("B", "open", "1 failures in a row", 40.0),
+    ] {
+        let entry = shown(name);
+        assert_eq!(
+            (&entry["state"], &entry["reason"]),
+            (&state.into(), &reason.into()),
+            "{entry}"
+        );
+        let left = entry["seconds_left"].as_f64().unwrap();
+        assert!(left > most - 15.0 && left <= most, "{left}");
+        assert!(entry["until"].is_string(), "{entry}");
+    }
+}

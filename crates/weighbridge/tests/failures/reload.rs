@@ -1,7 +1,7 @@
 //! CFG-1: a bad file changes nothing, a good file changes everything.
 
-use crate::shared::{SOON, as_written, ask, gateway, pool, send, state};
-use std::path::Path;
+use crate::shared::{SOON, as_written, ask, gateway, pool, refusal, send, state};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weighbridge_test_engine::client::{Connection, Request, chat, chat_stream, stream};
@@ -70,6 +70,9 @@ fn cfg1a_a_bad_file_changes_nothing_and_is_told_with_its_line() {
             (200, 200)
         );
     }
+    let last = gateway.api("/api/status")["last_reload"].clone();
+    assert_eq!(last["ok"], false, "the admin API shows it: {last}");
+    assert!(!last["error"].as_str().unwrap().is_empty(), "{last}");
     std::fs::remove_file(&file).unwrap();
     assert!(
         eventually(SOON, || said(&gateway, REFUSED) == 5),
@@ -313,23 +316,34 @@ fn cfg1_an_engine_that_moved_is_a_new_one() {
 }
 
 #[test]
-fn cfg1_the_same_file_is_refused_at_the_start_with_the_same_words() {
+fn cfg1_start_check_reload_and_api_refuse_with_the_same_words() {
     let [a] = Upstream::start_all(["A"]);
     let gateway = gateway(&routes(&[&a], &["r1"]));
     let bad = "pools:\n  - name: A\n    endpoints: [\"http://127.0.0.1:1\"]\n    breaker: {error_rat: 0.5}\n";
     gateway.write_config(bad);
     assert!(eventually(SOON, || said(&gateway, REFUSED) == 1));
-    let (code, output) = crate::shared::refusal(&std::fs::read_to_string(gateway.config_path()).unwrap());
+    let (code, output) = refusal(&std::fs::read_to_string(gateway.config_path()).unwrap());
     assert_eq!(code, Some(2));
+    let checked = Command::new(env!("CARGO_BIN_EXE_weighbridge"))
+        .arg("check")
+        .arg("--config")
+        .arg(gateway.config_path())
+        .output()
+        .unwrap();
+    assert_eq!(checked.status.code(), Some(2));
+    let checked = String::from_utf8(checked.stdout).unwrap() + &String::from_utf8(checked.stderr).unwrap();
     let problem = output
         .lines()
         .find(|line| line.contains("weighbridge.yaml:4:"))
         .unwrap();
     let words = problem.split_once("weighbridge.yaml").unwrap().1;
-    assert!(
-        words.contains("error_rat") && gateway.stderr().contains(words),
-        "{words}\n{}",
-        gateway.stderr()
-    );
-    assert!(Path::new(&gateway.config_path()).exists());
+    assert!(words.contains("error_rat"), "{words}");
+    let told = [
+        gateway.stderr(),
+        checked,
+        gateway.api("/api/status")["last_reload"]["error"].to_string(),
+    ];
+    for told in told {
+        assert!(told.contains(words), "{words}: {told}");
+    }
 }

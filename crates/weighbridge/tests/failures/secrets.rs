@@ -1,6 +1,7 @@
 //! SEC-1: keys are neither forwarded, nor echoed, nor logged.
 
 use crate::shared::{SOON, gateway, pool};
+use serde_json::Value;
 use weighbridge_test_engine::client::{Request, Response, chat, chat_stream, messages, messages_stream};
 use weighbridge_test_engine::harness::Gateway;
 use weighbridge_test_engine::{Upstream, eventually};
@@ -76,11 +77,36 @@ fn leaks(a: &Upstream, gateway: &Gateway, modes: &[&str]) {
     }
 }
 
+/// Everything that the admin API shows without being told of what.
+fn shown(gateway: &Gateway) -> Vec<(String, String)> {
+    let document = gateway.api("/api/openapi.json");
+    let paths = document["paths"].as_object().unwrap();
+    let plain = paths
+        .iter()
+        .filter(|(path, calls)| !path.contains('{') && !calls["get"].is_null());
+    let answers: Vec<_> = plain
+        .map(|(path, _)| (path.clone(), gateway.api_send("GET", path, &Value::Null).text()))
+        .collect();
+    let config = answers
+        .iter()
+        .find(|(path, _)| path == "/api/config")
+        .expect("the config is shown");
+    assert!(
+        config.1.contains("/base") && config.1.contains("head"),
+        "{}",
+        config.1
+    );
+    answers
+}
+
 /// What the gateway has written and shows, and what the upstream has got.
 fn sinks_hold_none(a: &Upstream, gateway: &Gateway) {
     holds_none("stdout", &gateway.stdout());
     holds_none("stderr", &gateway.stderr());
     holds_none("/metrics", &gateway.metrics().text);
+    for (path, text) in shown(gateway) {
+        holds_none(&path, &text);
+    }
     for record in a.log() {
         let text = format!("{record:?}");
         for secret in [CLIENT, WRONG, ADMIN] {

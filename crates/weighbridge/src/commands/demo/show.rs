@@ -93,9 +93,12 @@ pub(super) fn opening(printer: &Printer, started: &Started, fleet: &Fleet) {
     let _ = write!(
         text,
         "\nTry it:\n  curl -N http://{gateway}/v1/chat/completions -H 'content-type: application/json' \\\n    \
-         -d '{{\"model\":\"llama-8b\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n\
-         Ctrl-C ends it.\n"
+         -d '{{\"model\":\"llama-8b\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n"
     );
+    if let Some(admin) = started.admin_listen {
+        let _ = writeln!(text, "  weighbridge status --admin {admin}");
+    }
+    text.push_str("Ctrl-C ends it.\n");
     printer.say(&text);
 }
 

@@ -1,0 +1,85 @@
+//! Benches that are programs of their own: they do the same work a given number of times.
+
+use super::{Counts, callgrind};
+use crate::build::Built;
+use crate::failure::{Failure, failed};
+use std::path::Path;
+use std::process::Stdio;
+
+/// Iterations of the short run, which warms up what the long run repeats.
+const SHORT: u64 = 20;
+
+struct Bench {
+    name: &'static str,
+    program: &'static str,
+    args: &'static [&'static str],
+    /// Iterations beyond the short run.
+    iterations: u64,
+}
+
+const BENCHES: [Bench; 10] = [
+    decision("decision/8", &["--candidates", "8"], 2000),
+    decision("decision/64", &["--candidates", "64"], 1000),
+    decision("decision/512", &["--candidates", "512"], 200),
+    bodies("peek/200B", &["peek", "200"], 1000),
+    bodies("peek/16KiB", &["peek", "16384"], 200),
+    bodies("peek/400KB", &["peek", "400000"], 20),
+    bodies("rewrite_model/200B", &["rewrite", "200"], 1000),
+    bodies("rewrite_model/16KiB", &["rewrite", "16384"], 200),
+    bodies("rewrite_model/400KB", &["rewrite", "400000"], 20),
+    bodies("observe/128-chunk-stream", &["observe", "128"], 50),
+];
+
+/// Arrival, choice, reservation and end of a request among candidates, both policies on.
+const fn decision(name: &'static str, args: &'static [&'static str], iterations: u64) -> Bench {
+    Bench {
+        name,
+        program: "decision",
+        args,
+        iterations,
+    }
+}
+
+/// Work on the bytes of a body.
+const fn bodies(name: &'static str, args: &'static [&'static str], iterations: u64) -> Bench {
+    Bench {
+        name,
+        program: "bodies",
+        args,
+        iterations,
+    }
+}
+
+/// Counts every bench that `wanted` names.
+pub(super) fn count(built: &Built, wanted: &dyn Fn(&str) -> bool) -> Result<Counts, Failure> {
+    let mut counts = Counts::new();
+    for bench in BENCHES.iter().filter(|bench| wanted(bench.name)) {
+        eprintln!("{} …", bench.name);
+        let program = built.path(bench.program)?;
+        let short = executed(bench, program, SHORT)?;
+        let long = executed(bench, program, SHORT + bench.iterations)?;
+        counts.insert(
+            bench.name.to_owned(),
+            long.saturating_sub(short) / bench.iterations,
+        );
+    }
+    Ok(counts)
+}
+
+fn executed(bench: &Bench, program: &Path, iterations: u64) -> Result<u64, Failure> {
+    let dir = tempfile::tempdir().map_err(failed("no temporary directory"))?;
+    let out = dir.path().join("callgrind");
+    let status = callgrind::command(program, &out)
+        .args(bench.args)
+        .args(["--iterations", &iterations.to_string()])
+        .stdin(Stdio::null())
+        .status()
+        .map_err(failed("valgrind cannot be run"))?;
+    if !status.success() {
+        return Err(Failure::Failed(format!(
+            "{} failed under valgrind: {status}",
+            bench.name
+        )));
+    }
+    callgrind::executed(&out, "")
+}

@@ -5,7 +5,7 @@ use socket2::{Domain, Socket, Type};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weighbridge_test_engine::client::{Event, Request, StreamClient};
 use weighbridge_test_engine::harness::Gateway;
 use weighbridge_test_engine::{Upstream, eventually};
@@ -231,6 +231,32 @@ pub(crate) fn narrow_client(address: SocketAddr) -> TcpStream {
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     socket.into()
 }
+
+/// Sends a hundred requests in a row, each with an answer of a bit more than [`ONE_OF_MANY`] bytes, and gives how many are
+/// answered before the gateway waits for its client to read.
+pub(crate) fn answered_unread(gateway: &Gateway, client: &mut TcpStream) -> usize {
+    let request = chat_bytes(&format!("big={ONE_OF_MANY}"), false, "");
+    client
+        .write_all(request.repeat(100).as_bytes())
+        .expect("the requests fit");
+    let before = gateway.log_lines().len();
+    let (mut answered, mut since) = (0, Instant::now());
+    let still = eventually(PATIENCE, || {
+        let now = gateway.log_lines().len() - before;
+        if now != answered {
+            (answered, since) = (now, Instant::now());
+        }
+        now > 0 && since.elapsed() > Duration::from_millis(700)
+    });
+    assert!(
+        still && answered < 100,
+        "{answered} answers went to a client that reads none"
+    );
+    answered
+}
+
+/// See [`answered_unread`]. None is too large to be taken whole.
+pub(crate) const ONE_OF_MANY: usize = 200_000;
 
 /// Reads to the end of the connection, however it ends.
 pub(crate) fn read_all(client: &mut TcpStream) -> Vec<u8> {

@@ -133,7 +133,9 @@ pub(super) const COLUMNS: [Column; 8] = [
 /// The figures of one peer, by the key of their column.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Figures {
-    pub(super) rss_idle_mib: f64,
+    /// None without a router.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rss_idle_mib: Option<f64>,
     #[serde(flatten)]
     pub(super) by_key: BTreeMap<&'static str, Figure>,
 }
@@ -149,7 +151,7 @@ pub(super) fn of_rounds(peers: &[PeerKind], idle: &[f64], rounds: &[Round]) -> V
             })
             .collect();
         let figures = Figures {
-            rss_idle_mib: *rss_idle_mib,
+            rss_idle_mib: Some(*rss_idle_mib).filter(|mib| *mib > 0.0),
             by_key,
         };
         (*peer, figures)

@@ -77,10 +77,7 @@ impl Report {
                     .get(column.key)
                     .map_or_else(|| "–".to_owned(), |figure| number(figure.median))
             }));
-            row.push(match figures.rss_idle_mib {
-                0.0 => "–".to_owned(),
-                mib => number(mib),
-            });
+            row.push(figures.rss_idle_mib.map_or_else(|| "–".to_owned(), number));
             rows.push(row);
         }
         for other in [PeerKind::Nginx, PeerKind::NginxLog] {

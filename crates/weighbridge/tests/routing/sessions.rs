@@ -121,7 +121,7 @@ fn resident_kib(pid: u32) -> u64 {
 fn lb3_sessions_are_not_remembered() {
     let [a, b] = Upstream::start_all(["A", "B"]);
     let gateway = gateway(&yaml(&[&a, &b], "{}"));
-    let filler = "x".repeat(1000);
+    let filler = "x".repeat(4000);
     let send = |from: usize, to: usize| {
         let answers = par(2, |half| {
             let requests = (from..to)
@@ -137,7 +137,8 @@ fn lb3_sessions_are_not_remembered() {
     let early = resident_kib(gateway.pid());
     send(1_000, 5_000);
     let grown = resident_kib(gateway.pid()).saturating_sub(early);
-    assert!(grown < 2_500, "{grown} KiB for 4000 sessions with keys of 1 KB");
+    // 16 MB if they were kept; the allocator takes memory in steps of some MB.
+    assert!(grown < 8_000, "{grown} KiB for 4000 sessions with keys of 4 KB");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Stopping: what SIGTERM, SIGINT and SIGHUP do.
 
+use crate::commands::count;
 use crate::exit::Failure;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 use weighbridge_gateway::Gateway;
@@ -13,6 +14,10 @@ use weighbridge_gateway::reload::Reloader;
 const LAST_BYTES: Duration = Duration::from_millis(100);
 /// Longest wait for requests that were told to end at once.
 const CUT_WAIT: Duration = Duration::from_secs(1);
+
+/// Signals that follow the first one this closely are the same wish: a terminal sends Ctrl-C to a script and to the
+/// gateway that it started, and the script passes it on.
+const SAME_WISH: Duration = Duration::from_millis(250);
 
 /// The signals that mean something.
 pub(crate) struct Signals {
@@ -34,6 +39,14 @@ impl Signals {
     /// Waits for one that ends the gateway.
     pub(crate) async fn stop(&mut self) {
         while self.next().await != Told::Stop {}
+    }
+
+    /// Waits for one that ends it now, after an earlier one at `first`.
+    async fn stop_again(&mut self, first: Instant) {
+        self.stop().await;
+        while first.elapsed() < SAME_WISH {
+            self.stop().await;
+        }
     }
 
     async fn next(&mut self) -> Told {
@@ -63,7 +76,8 @@ impl Stopped {
         match self.cut {
             0 => Ok(()),
             cut => Err(Failure::Failed(format!(
-                "{cut} requests were cut at the end of server.drain_timeout"
+                "{} cut: server.drain_timeout was over, or a second signal came",
+                count(cut, "request")
             ))),
         }
     }
@@ -86,6 +100,7 @@ pub(crate) async fn wait(
 
 /// Drains. A further signal ends it at once.
 pub(crate) async fn leave(gateway: &Arc<Gateway>, mut signals: Signals) -> Stopped {
+    let first = Instant::now();
     let running = gateway.lifecycle.running();
     tracing::info!(
         running,
@@ -93,10 +108,11 @@ pub(crate) async fn leave(gateway: &Arc<Gateway>, mut signals: Signals) -> Stopp
     );
     tokio::select! {
         () = drain(gateway) => {}
-        () = signals.stop() => tracing::warn!("told twice: stopping at once"),
+        () = signals.stop_again(first) => tracing::warn!("told twice: stopping at once"),
     }
     let cut = gateway.lifecycle.cut().max(gateway.lifecycle.running());
     gateway.flush_logs();
+    tracing::info!(cut, "stopped");
     Stopped { cut }
 }
 

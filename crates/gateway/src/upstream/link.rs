@@ -21,6 +21,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// Most bytes that one look at a socket reads, and so the largest head of an answer.
+const READ_MAX: usize = 128 * 1024;
+
 /// Body of an upstream request: all of it at hand, so that it can be sent again.
 pub(crate) type RequestBody = Full<Bytes>;
 
@@ -62,6 +65,7 @@ impl Link {
         };
         let (sender, codec) = Builder::new()
             .max_headers(200)
+            .max_buf_size(READ_MAX)
             .handshake(TokioIo::new(stream))
             .await?;
         Ok(Self {

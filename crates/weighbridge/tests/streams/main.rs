@@ -18,4 +18,5 @@ mod outcomes;
 mod pacing;
 mod shutdown;
 mod support;
+mod turns;
 mod upstream_dies;

@@ -3,7 +3,7 @@
 use crate::commands::count;
 use crate::exit::Failure;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 use weighbridge_gateway::Gateway;
@@ -14,10 +14,6 @@ use weighbridge_gateway::reload::Reloader;
 const LAST_BYTES: Duration = Duration::from_millis(100);
 /// Longest wait for requests that were told to end at once.
 const CUT_WAIT: Duration = Duration::from_secs(1);
-
-/// Signals that follow the first one this closely are the same wish: a terminal sends Ctrl-C to a script and to the
-/// gateway that it started, and the script passes it on.
-const SAME_WISH: Duration = Duration::from_millis(250);
 
 /// The signals that mean something.
 pub(crate) struct Signals {
@@ -39,14 +35,6 @@ impl Signals {
     /// Waits for one that ends the gateway.
     pub(crate) async fn stop(&mut self) {
         while self.next().await != Told::Stop {}
-    }
-
-    /// Waits for one that ends it now, after an earlier one at `first`.
-    async fn stop_again(&mut self, first: Instant) {
-        self.stop().await;
-        while first.elapsed() < SAME_WISH {
-            self.stop().await;
-        }
     }
 
     async fn next(&mut self) -> Told {
@@ -76,7 +64,7 @@ impl Stopped {
         match self.cut {
             0 => Ok(()),
             cut => Err(Failure::Failed(format!(
-                "{} cut: server.drain_timeout was over, or a second signal came",
+                "{} cut at the end of server.drain_timeout",
                 count(cut, "request")
             ))),
         }
@@ -100,7 +88,6 @@ pub(crate) async fn wait(
 
 /// Drains. A further signal ends it at once.
 pub(crate) async fn leave(gateway: &Arc<Gateway>, mut signals: Signals) -> Stopped {
-    let first = Instant::now();
     let running = gateway.lifecycle.running();
     tracing::info!(
         running,
@@ -108,7 +95,7 @@ pub(crate) async fn leave(gateway: &Arc<Gateway>, mut signals: Signals) -> Stopp
     );
     tokio::select! {
         () = drain(gateway) => {}
-        () = signals.stop_again(first) => tracing::warn!("told twice: stopping at once"),
+        () = signals.stop() => tracing::warn!("told twice: stopping at once"),
     }
     let cut = gateway.lifecycle.cut().max(gateway.lifecycle.running());
     gateway.flush_logs();

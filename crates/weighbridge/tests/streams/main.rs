@@ -19,3 +19,4 @@ mod pacing;
 mod shutdown;
 mod support;
 mod upstream_dies;
+mod usage;

@@ -92,6 +92,11 @@ impl TextTokens {
 
     /// Takes all text in a JSON value, but what stands for no text of a model.
     pub(crate) fn add_json(&mut self, raw: &str) {
+        // As nearly every piece of an answer is.
+        if let Some(text) = text(raw) {
+            self.add(&text);
+            return;
+        }
         let mut sample = Sample {
             left: usize::MAX,
             ..Sample::default()

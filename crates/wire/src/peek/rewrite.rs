@@ -41,8 +41,10 @@ fn model_splice(peek: &Peek, new: &str) -> (Range<usize>, String) {
 
 /// `body` with each range, in order, replaced by its text.
 fn spliced(body: &Bytes, splices: &[(Range<usize>, &str)]) -> Bytes {
-    let more: usize = splices.iter().map(|(_, text)| text.len()).sum();
-    let mut out = Vec::with_capacity(body.len() + more);
+    let grows: usize = splices.iter().map(|(_, text)| text.len()).sum();
+    let shrinks: usize = splices.iter().map(|(range, _)| range.len()).sum();
+    // Exact, since spare room costs `Bytes` an allocation of its own.
+    let mut out = Vec::with_capacity(body.len() + grows - shrinks);
     let mut from = 0;
     for (range, text) in splices {
         out.extend_from_slice(&body[from..range.start]);

@@ -91,6 +91,7 @@ impl<'a> Reader<'a> {
         let hint = match self.tree.shape(node) {
             Shape::Nothing => "give a value, or remove the key".to_owned(),
             Shape::Number | Shape::Flag if wanted.starts_with("text") => "put it in quotes".to_owned(),
+            Shape::Text if wanted == "a list" => "put it in square brackets: `[…]`".to_owned(),
             _ => String::new(),
         };
         let found = match self.tree.shape(node) {

@@ -8,10 +8,11 @@ mod server;
 
 use crate::model::File;
 use crate::read::{At, Reader};
-use crate::resolved::Config;
+use crate::resolved::{BaseUrl, Config};
 use crate::warnings;
 use crate::yaml::Tree;
 pub(crate) use pools::Resolved;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weighbridge_core::spec::FleetSpec;
 
 /// Resolves a file at the time `now` (Unix seconds, for keys that have ended). What is wrong is reported to the reader; the result counts only if nothing was.
@@ -60,6 +61,9 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         &pools,
     );
 
+    own_address(reader, &pools, "server.listen", Some(server.listen));
+    own_address(reader, &pools, "admin.listen", admin.listen);
+    warnings::providers(reader, &pools);
     let (pool_specs, pools): (Vec<_>, Vec<_>) = pools.into_iter().map(|pool| (pool.spec, pool.pool)).unzip();
     let (route_specs, routes): (Vec<_>, Vec<_>) = routes.into_iter().unzip();
     warnings::keys(reader, &keys, &route_specs, now);
@@ -79,4 +83,36 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         pools,
         routes,
     }
+}
+
+/// Refuses endpoints that are the gateway itself: it would send every request to itself until no connection is left.
+fn own_address(reader: &mut Reader<'_>, pools: &[Resolved], key: &str, listen: Option<SocketAddr>) {
+    let Some(listen) = listen else { return };
+    for pool in pools {
+        let places = reader
+            .child(pool.node, "endpoints")
+            .map(|list| reader.children(list))
+            .unwrap_or_default();
+        for (endpoint, place) in pool.pool.endpoints.iter().zip(places) {
+            if reaches(&endpoint.url, listen) {
+                reader.problem(
+                    place,
+                    format!("this is `{key}`, the gateway's own address, so requests would go in circles"),
+                    "give the address of the engine",
+                );
+            }
+        }
+    }
+}
+
+/// Whether a URL certainly leads to a listener of this machine; other names of it are not looked up.
+fn reaches(url: &BaseUrl, listen: SocketAddr) -> bool {
+    let host = match url.host.as_str() {
+        "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        host => host.parse().ok(),
+    };
+    host.is_some_and(|host| {
+        let same = host == listen.ip() || (listen.ip().is_unspecified() && host.is_loopback());
+        same && url.port == listen.port()
+    })
 }

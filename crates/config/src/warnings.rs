@@ -3,7 +3,7 @@
 use crate::model::routes::RetryOn;
 use crate::read::{At, Reader};
 use crate::resolve::Resolved;
-use crate::resolved::ClientKey;
+use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
@@ -165,6 +165,21 @@ pub(crate) fn reach(reader: &mut Reader<'_>, routes: &[RouteSpec], places: &[Nod
             let message =
                 format!("no request reaches the pool `{name}`: its API is neither OpenAI's nor Anthropic's");
             reader.warn(pool.node, message, "it serves once requests can be translated");
+        }
+    }
+}
+
+/// Warns of providers in the cloud to which requests go without a key.
+pub(crate) fn providers(reader: &mut Reader<'_>, pools: &[Resolved]) {
+    for Resolved { node, pool, .. } in pools {
+        let provider = matches!(pool.kind, Kind::OpenAi | Kind::Anthropic | Kind::Azure);
+        let cloud = pool.endpoints.iter().any(|endpoint| endpoint.url.https);
+        if provider && cloud && pool.api_keys.is_empty() && !pool.forward_client_key {
+            reader.warn(
+                *node,
+                format!("requests go to the provider `{}` without a key", pool.name),
+                "add `api_key: ${NAME}`, or `forward_client_key: true` where clients bring their own",
+            );
         }
     }
 }

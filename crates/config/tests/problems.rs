@@ -512,3 +512,40 @@ fn a_long_list_of_problems_is_cut() {
     assert_eq!(problems.len(), 101);
     assert!(problems[100].message.ends_with(" more problems"));
 }
+
+#[test]
+fn the_gateway_is_not_its_own_engine() {
+    let told = |index: usize, key: &str| {
+        format!(
+            "pools[0].endpoints[{index}]: this is `{key}`, the gateway's own address, so requests would go in circles | give the address of the engine"
+        )
+    };
+    let check = |listeners: &str, urls: &str, expect: &[String]| {
+        let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
+        check(
+            &format!("{listeners}\npools: [{{name: a, endpoints: [{urls}]}}]"),
+            &expect,
+        );
+    };
+    check(
+        "",
+        "http://gpu1:8000, http://127.0.0.1:8800/v1, http://localhost:8801",
+        &[told(1, "server.listen"), told(2, "admin.listen")],
+    );
+    check(
+        "auth: none\nserver: {listen: '[::]:80'}\nadmin: false",
+        "http://127.0.0.1, 'http://[::1]/a'",
+        &[told(0, "server.listen"), told(1, "server.listen")],
+    );
+    let apart =
+        "pools: [{name: a, endpoints: [http://127.0.0.1:8802, http://127.0.0.2:8800, http://gpu1:8800]}]";
+    assert!(load(apart).is_ok());
+}
+
+#[test]
+fn a_list_without_brackets_is_told_how_to_write_it() {
+    check(
+        "pools: [{name: a, endpoints: http://h:1}]",
+        &["pools[0].endpoints: a list is expected here, but this is text | put it in square brackets: `[…]`"],
+    );
+}

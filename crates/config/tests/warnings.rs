@@ -221,3 +221,21 @@ fn variables_that_stay_literal_are_told() {
         ],
     );
 }
+
+#[test]
+fn providers_that_get_no_key_are_told() {
+    let told = "pools[0]: requests go to the provider `p` without a key | add `api_key: ${NAME}`, or `forward_client_key: true` where clients bring their own";
+    for (settings, expect) in [
+        ("kind: openai, endpoints: [https://h]", &[told][..]),
+        ("kind: anthropic, endpoints: [https://h]", &[told]),
+        ("kind: openai, endpoints: [https://h], api_key: k", &[]),
+        (
+            "kind: openai, endpoints: [https://h], forward_client_key: true",
+            &[],
+        ),
+        ("kind: openai, endpoints: [http://h]", &[]),
+        ("kind: vllm, endpoints: [https://h]", &[]),
+    ] {
+        check(&format!("pools: [{{name: p, {settings}}}]"), expect);
+    }
+}

@@ -3,3 +3,4 @@
 pub(crate) mod connection;
 pub(crate) mod presence;
 pub(crate) mod socket;
+pub(crate) mod turn;

@@ -235,9 +235,11 @@ impl Gateway {
         &self.sink.metrics
     }
 
-    /// Writes out what is queued for the logs.
+    /// Writes out what is queued for the logs, as far as their readers take it.
     pub fn flush_logs(&self) {
-        self.sink.log.flush();
+        if !self.sink.log.flush() {
+            tracing::warn!("the request log is not read: its last lines are lost");
+        }
         if let Some(log) = &mut self.lock().log {
             log.flush();
         }

@@ -78,6 +78,12 @@ impl Command {
     }
 }
 
+/// A number of things: `1 request`, `2 requests`.
+fn count<N: std::fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// Writes a command's result to standard output. A reader that has gone away, as `head` does, is no failure.
 fn output(text: &str) -> Result<(), Failure> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {

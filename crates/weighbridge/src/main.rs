@@ -9,9 +9,16 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const EXAMPLES: &str = "\
+Examples:
+  weighbridge demo                                (a look around; needs no engine and no config)
+  weighbridge check --config weighbridge.yaml
+  weighbridge serve --config weighbridge.yaml
+  weighbridge status --watch                      (from another terminal)";
+
 /// Load balancer and gateway for large-language-model inference.
 #[derive(Parser)]
-#[command(name = "weighbridge", version, about, max_term_width = 100)]
+#[command(name = "weighbridge", version, about, after_help = EXAMPLES, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,

@@ -143,6 +143,27 @@ impl Api {
     }
 }
 
+/// Calls of later versions, each with what may follow it.
+const LATER: [&str; 8] = [
+    "/v1/audio",
+    "/v1/batches",
+    "/v1/files",
+    "/v1/images",
+    "/v1/moderations",
+    "/v1/rerank",
+    "/v1/responses",
+    "/v1/score",
+];
+
+/// Whether a path that is not served belongs to a call of a later version.
+#[must_use]
+pub(crate) fn comes_later(path: &str) -> bool {
+    LATER
+        .iter()
+        .filter_map(|later| path.strip_prefix(later))
+        .any(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// The id in `/v1/models/{id}`, percent-decoded. Ids such as `Qwen/Qwen3-0.6B` hold slashes, so all that
 /// follows counts, but for one trailing slash. None where the path is another, the id is empty or does not
 /// decode to UTF-8.
@@ -198,6 +219,21 @@ mod tests {
                 Err(PathError::NotFound),
                 "{path}"
             );
+        }
+    }
+
+    #[test]
+    fn calls_of_later_versions_are_known_by_name() {
+        for path in [
+            "/v1/rerank",
+            "/v1/audio/speech",
+            "/v1/responses/resp_1",
+            "/v1/files/",
+        ] {
+            assert!(comes_later(path), "{path}");
+        }
+        for path in ["/v1/reranker", "/v2/files", "/v1", "/files"] {
+            assert!(!comes_later(path), "{path}");
         }
     }
 

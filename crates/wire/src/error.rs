@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::api::{Api, Protocol};
+use crate::api::{Api, Protocol, comes_later};
 use crate::peek::{PeekError, PeekErrorKind};
 use crate::said::{InBandError, cut};
 
@@ -165,14 +165,16 @@ impl ErrorBody {
         }
     }
 
-    /// 404: nothing is served under the path.
+    /// 404: nothing is served under the path; what a later version serves is refused by name.
     #[must_use]
     pub fn no_such_path(path: &str) -> Self {
-        Self::coded(
-            404,
-            "unknown_url",
-            format!("Nothing is served under the path {:?}.", cut(path)),
-        )
+        let shown = cut(path);
+        let message = if comes_later(path) {
+            format!("The path {shown:?} is not supported yet.")
+        } else {
+            format!("Nothing is served under the path {shown:?}.")
+        };
+        Self::coded(404, "unknown_url", message)
     }
 
     /// 405: the path takes other methods; `allow` names them.

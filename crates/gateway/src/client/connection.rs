@@ -2,6 +2,7 @@
 
 use super::presence::{Exchange, Presence};
 use super::socket::Socket;
+use super::turn::Turns;
 use crate::exchange;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::server::Worker;
@@ -103,19 +104,22 @@ async fn converse(worker: &Rc<Worker>, client: &Rc<Client>) -> Option<hyper::Res
     let mut presence = Presence::new(client.socket.clone());
     let mut cutting = pin!(lifecycle.reached(Phase::Cutting));
     let mut cut = false;
+    let mut turns = Turns::default();
     // Ended by the client or by us: the codec drops the request it still holds, which withdraws it.
     poll_fn(|cx| {
-        // When the last phase begins, the running request must be polled once more: it ends itself then.
-        if !cut {
-            cut = cutting.as_mut().poll(cx).is_ready();
-        }
-        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-            return Poll::Ready(Some(ended));
-        }
-        if !client.socket.is_clogged() {
-            unwritten.settle();
-        }
-        presence.poll_gone(&client.exchange, cx).map(|()| None)
+        turns.take(cx, |cx| {
+            // When the last phase begins, the running request must be polled once more: it ends itself then.
+            if !cut {
+                cut = cutting.as_mut().poll(cx).is_ready();
+            }
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(Some(ended));
+            }
+            if !client.socket.is_clogged() {
+                unwritten.settle();
+            }
+            presence.poll_gone(&client.exchange, cx).map(|()| None)
+        })
     })
     .await
 }

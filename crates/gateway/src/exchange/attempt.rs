@@ -172,7 +172,8 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
             if worker.gateway.lifecycle.phase() == Phase::Cutting {
                 return Poll::Ready(Ended::Cut);
             }
-            if clock.as_mut().poll(cx).is_ready() {
+            // The timer of a task that is busy does not ring, and an upstream can keep one busy with nothing.
+            if clock.as_mut().poll(cx).is_ready() || Instant::now() >= deadlines.first {
                 return Poll::Ready(Ended::Clock);
             }
             match &mut soft_clock {

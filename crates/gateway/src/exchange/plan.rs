@@ -146,6 +146,7 @@ impl Plan {
         let had_closed = link.reused
             && link.idle >= RESEND_IDLE
             && failure.after <= RESEND_WITHIN
+            && !failure.heard
             && (failure.error.is_incomplete_message() || failure.error.is_closed() || is_io(&failure.error));
         self.resend && (!failure.written || had_closed)
     }

@@ -32,6 +32,12 @@ const GATHER_MAX: usize = 16 * 1024;
 /// Room made for them once there are two.
 const GATHER_START: usize = 4 * 1024;
 
+/// Bytes that a relay passes on in one turn of its connection; then others have theirs, and the clocks are looked at.
+const TURN_MAX: usize = 256 * 1024;
+
+/// What each piece counts for at least: small ones cost more than their bytes.
+const PIECE_MIN: usize = 256;
+
 /// What the codec sends to the client.
 pub(crate) enum AnswerBody {
     /// All of it.
@@ -59,6 +65,8 @@ pub(crate) struct Relay {
     closing: Closing,
     /// The last look found data.
     flows: bool,
+    /// Bytes passed on in this turn.
+    turn: usize,
 }
 
 /// How far a relay that ends has come.
@@ -95,6 +103,12 @@ impl Clocks {
             Some(whole) if whole < next.0 => (whole, Timeout::StreamTotal),
             _ => next,
         }
+    }
+
+    /// Which clock has run out, without asking the timer: one of a task that is busy does not ring.
+    fn over(&self) -> Option<Timeout> {
+        let (at, which) = self.due();
+        (Instant::now() >= at).then_some(which)
     }
 
     /// Which clock ran out, if one has.
@@ -209,6 +223,7 @@ impl Relay {
             clocks,
             closing: Closing::No,
             flows: false,
+            turn: 0,
         };
         let begun = relay
             .observer
@@ -272,6 +287,10 @@ impl Relay {
             let Some((link, body)) = &mut self.source else {
                 return Poll::Ready(None);
             };
+            if self.turn >= TURN_MAX && gathered.len() == 0 {
+                self.turn = 0;
+                return self.end_turn(cx);
+            }
             match link.poll_frame(body, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
@@ -281,6 +300,7 @@ impl Relay {
                     if last && matches!(self.closing, Closing::No) {
                         self.ended();
                     }
+                    self.turn += data.len().max(PIECE_MIN);
                     gathered.add(data);
                     // A piece that comes alone, as most tokens do, goes out without another look.
                     if self.flows && matches!(self.closing, Closing::No) && gathered.len() < GATHER_MAX {
@@ -292,6 +312,7 @@ impl Relay {
                 Poll::Ready(None) => self.ended(),
                 Poll::Pending if gathered.len() == 0 => {
                     self.flows = false;
+                    self.turn = 0;
                     return self.poll_idle(cx);
                 }
                 Poll::Pending => {}
@@ -300,6 +321,19 @@ impl Relay {
                 return Poll::Ready(Some(Ok(gathered.take())));
             }
         }
+    }
+
+    /// Much has come, and more may be there: somebody else's turn, unless a clock ran out.
+    fn end_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        if self.flight.worker.gateway.lifecycle.phase() == Phase::Cutting {
+            return self.poll_idle(cx);
+        }
+        let Some(which) = self.clocks.over() else {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
+        self.poll(cx)
     }
 
     /// Nothing has come: is it time to stop waiting, or to say something?

@@ -11,7 +11,9 @@ use crate::admin_view;
 use crate::lifecycle::Phase;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use std::time::Duration;
 use weighbridge_config::resolved::Headers;
@@ -31,8 +33,9 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
         rest,
     } = answer;
     let mut headers = headers::returned(&from_upstream, &upstream.pool.secrets);
-    // Where the codec cannot know the length, the upstream's own stands.
-    if !matches!(rest, Rest::Pieces { .. }) {
+    // Where the codec cannot know the length, the upstream's own stands, unless it framed the answer otherwise: the codec
+    // read it by that (RFC 9112, section 6.3), and would cut it to a length that says something else.
+    if !matches!(rest, Rest::Pieces { .. }) || from_upstream.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
     add_facts(&mut headers, &run.flight, true);

@@ -114,7 +114,7 @@ impl Run {
                 Outcome::Rejected,
             ),
             Verdict::Unavailable { retry_after } => (
-                ErrorBody::unavailable("no engine of this model can be reached", Some(retry_after)),
+                ErrorBody::unavailable("no engine of this model is in service", Some(retry_after)),
                 Outcome::Unavailable,
             ),
             Verdict::Unserved => {

@@ -3,7 +3,7 @@
 use super::metrics::Metrics;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lines that may wait before new ones are dropped (and counted).
 const QUEUE: usize = 65_536;
@@ -12,6 +12,8 @@ const BATCH: usize = 64 * 1024;
 /// How long a line may wait for others. Waking the writer costs the worker more than making the line, so under load it
 /// wakes once in this time and not once a line.
 const GATHER: Duration = Duration::from_millis(5);
+/// Longest wait for queued lines to be written.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 /// Hands lines to the writer.
 #[derive(Clone)]
@@ -45,12 +47,22 @@ impl LogWriter {
         }
     }
 
-    /// Returns when all lines queued so far are written.
-    pub fn flush(&self) {
+    /// Returns when all lines queued so far are written, or after [`FLUSH_WAIT`]: a reader that has stopped reading must
+    /// not keep the gateway from ending. True: all are written.
+    pub fn flush(&self) -> bool {
+        let deadline = Instant::now() + FLUSH_WAIT;
         let (done, wait) = sync_channel(1);
-        if self.lines.send(Message::Flush(done)).is_ok() {
-            let _ = wait.recv();
+        let mut message = Message::Flush(done);
+        while let Err(error) = self.lines.try_send(message) {
+            // A full queue empties within one batch, if it empties at all.
+            let (TrySendError::Full(returned), true) = (error, Instant::now() < deadline) else {
+                return false;
+            };
+            message = returned;
+            std::thread::sleep(GATHER);
         }
+        wait.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            .is_ok()
     }
 }
 
@@ -114,13 +126,40 @@ mod tests {
             expected += &line;
             log.line(line.into_bytes());
         }
-        log.flush();
+        assert!(log.flush());
         assert_eq!(
             String::from_utf8(out.0.lock().unwrap().clone()).unwrap(),
             expected
         );
         log.line(b"alone\n".to_vec());
-        log.flush();
+        assert!(log.flush());
         assert!(out.0.lock().unwrap().ends_with(b"}\nalone\n"));
+    }
+
+    /// A pipe that nobody reads.
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            // Until its other end is dropped.
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_reads_nothing_is_not_waited_for() {
+        let (reader, pipe) = std::sync::mpsc::channel();
+        let log = LogWriter::start(Box::new(Stuck(pipe)), Metrics::new()).unwrap();
+        // More than the queue holds, so that the wish to flush does not even fit.
+        for _ in 0..2 * QUEUE {
+            log.line(b"x\n".to_vec());
+        }
+        assert!(!log.flush());
+        drop(reader);
     }
 }

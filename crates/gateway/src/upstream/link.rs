@@ -12,21 +12,30 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Most bytes that one look at a socket reads, and so the largest head of an answer.
+const READ_MAX: usize = 128 * 1024;
 
 /// Body of an upstream request: all of it at hand, so that it can be sent again.
 pub(crate) type RequestBody = Full<Bytes>;
 
-type Codec = Connection<TokioIo<Stream>, RequestBody>;
+type Codec = Connection<TokioIo<Overheard>, RequestBody>;
 
 /// A connection.
 pub(crate) struct Link {
     sender: SendRequest<RequestBody>,
     /// None once it has ended.
     codec: Option<Pin<Box<Codec>>>,
+    /// Whether anything has come since the newest request was handed over.
+    heard: Rc<Cell<bool>>,
     /// Whether it has carried a request before.
     pub(crate) reused: bool,
     /// Idle time before the current request.
@@ -39,6 +48,8 @@ pub(crate) struct Link {
 pub(crate) struct SendFailure {
     /// Whether any of it may have reached the upstream.
     pub(crate) written: bool,
+    /// Whether any byte of an answer came.
+    pub(crate) heard: bool,
     /// From handing it over to the failure.
     pub(crate) after: Duration,
     /// For the log.
@@ -47,13 +58,20 @@ pub(crate) struct SendFailure {
 
 impl Link {
     pub(crate) async fn open(stream: Stream) -> hyper::Result<Self> {
+        let heard = Rc::new(Cell::new(false));
+        let stream = Overheard {
+            stream,
+            heard: heard.clone(),
+        };
         let (sender, codec) = Builder::new()
             .max_headers(200)
+            .max_buf_size(READ_MAX)
             .handshake(TokioIo::new(stream))
             .await?;
         Ok(Self {
             sender,
             codec: Some(Box::pin(codec)),
+            heard,
             reused: false,
             idle: Duration::ZERO,
             keep_alive: None,
@@ -83,6 +101,7 @@ impl Link {
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, SendFailure> {
         let handed_over = Instant::now();
+        self.heard.set(false);
         let mut answer = pin!(self.sender.try_send_request(request));
         let codec = &mut self.codec;
         let answered = poll_fn(|cx| {
@@ -99,6 +118,7 @@ impl Link {
         .await;
         answered.map_err(|mut failure| SendFailure {
             written: failure.take_message().is_none(),
+            heard: self.heard.get(),
             after: handed_over.elapsed(),
             error: failure.into_error(),
         })
@@ -128,5 +148,53 @@ impl Link {
         }
         self.poll_codec(cx);
         Pin::new(body).poll_frame(cx)
+    }
+}
+
+/// A stream that tells whether anything came: the codec says of an answer that broke off inside its head only what it says
+/// of none at all.
+struct Overheard {
+    stream: Stream,
+    heard: Rc<Cell<bool>>,
+}
+
+impl AsyncRead for Overheard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.heard.set(true);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Overheard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

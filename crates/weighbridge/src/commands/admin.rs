@@ -102,7 +102,7 @@ impl Api {
     fn foreign(&self) -> Failure {
         let address = self.client.address();
         Failure::Failed(format!(
-            "what listens on {address} is no admin API of Weighbridge: name it with --admin HOST:PORT"
+            "what listens on {address} is no admin API of Weighbridge: name the address of `admin.listen`, usually {USUAL}"
         ))
     }
 
@@ -112,6 +112,8 @@ impl Api {
         let address = self.client.address();
         match (answer.status, &self.no_token, message) {
             (_, _, None) => self.foreign(),
+            // The data plane's word for a path that it does not serve.
+            _ if told["error"]["code"] == "unknown_url" => self.foreign(),
             (StatusCode::UNAUTHORIZED, Some(where_looked), _) => Failure::BadInput(format!(
                 "the gateway on {address} wants its admin token: give --token or set {TOKEN_VARIABLE} ({where_looked})"
             )),

@@ -2,7 +2,7 @@
 
 use super::admin::endpoint::Named;
 use super::admin::{Api, Reach};
-use super::output;
+use super::{count, output};
 use crate::exit::Failure;
 use serde_json::json;
 use std::io::IsTerminal;
@@ -50,8 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let running = match state["inflight"].as_u64().unwrap_or_default() {
         0 => "idle".to_owned(),
-        1 => "1 request still running".to_owned(),
-        many => format!("{many} requests still running"),
+        some => format!("{} still running", count(some, "request")),
     };
     output(&format!("{named}: draining, {running}\n"))
 }
@@ -71,7 +70,8 @@ fn wait_idle(api: &Api, named: &Named, wait: Duration) -> Result<(), Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(Failure::Failed(format!(
-                "{named} still has {running} running requests after {}; it stays drained",
+                "{named} still has {} after {}; it stays drained",
+                count(running, "running request"),
                 weighbridge_config::show_duration(wait)
             )));
         }
@@ -82,6 +82,6 @@ fn wait_idle(api: &Api, named: &Named, wait: Duration) -> Result<(), Failure> {
 #[expect(clippy::print_stderr, reason = "progress for the person who waits")]
 fn progress(named: &Named, running: u64) {
     if std::io::stderr().is_terminal() {
-        eprintln!("{named}: waiting for {running} running requests");
+        eprintln!("{named}: waiting for {}", count(running, "running request"));
     }
 }

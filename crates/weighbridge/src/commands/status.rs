@@ -3,6 +3,7 @@
 use super::admin::endpoint::list;
 use super::admin::table::{Table, number, printable};
 use super::admin::{Api, Reach};
+use super::count;
 use crate::exit::Failure;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -96,13 +97,13 @@ fn show(seen: &Value) -> String {
 fn head(status: &Value) -> String {
     let uptime = status["uptime_seconds"].as_f64().unwrap_or_default();
     let mut head = format!(
-        "weighbridge {} on {}: {}, up {}, {} connections, {} requests running\n",
+        "weighbridge {} on {}: {}, up {}, {}, {} running\n",
         text(&status["version"]),
         text(&status["listen"]),
         text(&status["phase"]),
         rough(uptime),
-        text(&status["connections"]),
-        text(&status["running_requests"]),
+        count(status["connections"].as_u64().unwrap_or_default(), "connection"),
+        count(status["running_requests"].as_u64().unwrap_or_default(), "request"),
     );
     let file = status["config_file"]
         .as_str()
@@ -118,7 +119,7 @@ fn head(status: &Value) -> String {
     if last.is_object() {
         let how = match last["error"].as_str() {
             Some(error) => format!("REFUSED, the running config stays in force\n{}", lines(error)),
-            None => format!("{} changes", last["changes"].as_array().map_or(0, Vec::len)),
+            None => count(last["changes"].as_array().map_or(0, Vec::len), "change"),
         };
         let _ = write!(head, "; reloaded {}: {how}", text(&last["time"]));
     }

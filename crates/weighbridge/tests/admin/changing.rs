@@ -52,10 +52,12 @@ fn drain_sends_nothing_new_and_lets_the_running_finish() {
 
     let drained = patch(&gateway, other, &json!({"drain": true}));
     assert_eq!(drained["state"], "draining");
-    assert_eq!(
-        super::chat(&gateway, "m").status,
-        503,
-        "only draining endpoints are left"
+    let refused = super::chat(&gateway, "m");
+    assert_eq!(refused.status, 503, "only draining endpoints are left");
+    assert!(
+        refused.text().contains("no engine of this model is in service"),
+        "nothing was tried, so nothing failed: {}",
+        refused.text()
     );
     assert_eq!(patch(&gateway, busy, &json!({"resume": true}))["state"], "live");
     assert!(next(&gateway, 4).iter().all(|name| name == busy));
@@ -180,7 +182,7 @@ fn drain_by_command_gives_up_waiting_but_stays_drained() {
     super::bad(
         &output,
         1,
-        &["m/a still has 1 running requests after 300ms", "stays drained"],
+        &["m/a still has 1 running request after 300ms", "stays drained"],
     );
     assert_eq!(stdout(&output), "");
     assert_eq!(endpoint(&gateway, "a")["state"], "draining");

@@ -17,7 +17,7 @@ fn status_prints_routes_and_endpoints() {
     let shown = good(&run(&gateway, &["status"]));
     for expect in [
         "ready, up ",
-        "1 requests running",
+        "1 request running",
         "generation 0",
         "round_robin",
         "1/2",
@@ -129,6 +129,15 @@ fn failures_say_what_to_do() {
     let engine = Upstream::start("engine");
     let output = run_alone(&["status", "--admin", &engine.url(), "--token", "t"], &[]);
     bad(&output, 1, &["no admin API of Weighbridge"]);
+    // The gateway's own port for clients, which is the easy mistake.
+    let request = std::env::temp_dir().join(format!("weighbridge-{}-request.json", std::process::id()));
+    std::fs::write(&request, r#"{"model": "m", "messages": []}"#).unwrap();
+    let explain = ["explain", "--request", request.to_str().unwrap(), "--against"];
+    for args in [&["status", "--admin"][..], &explain] {
+        let output = run_alone(&[args, &[gateway.url("").as_str(), "--token", "t"]].concat(), &[]);
+        bad(&output, 1, &["no admin API of Weighbridge", "admin.listen"]);
+    }
+    std::fs::remove_file(&request).unwrap();
     bad(
         &run(&gateway, &["drain", "m/b"]),
         2,

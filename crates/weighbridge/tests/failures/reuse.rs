@@ -1,6 +1,10 @@
 //! FAIL-5: a pooled connection that the upstream has just closed costs nobody a request.
 
 use crate::shared::{ask, attempts, gateway, in_order};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use weighbridge_test_engine::client::{Connection, Request, chat_stream};
 use weighbridge_test_engine::harness::Gateway;
@@ -70,4 +74,45 @@ fn fail5_the_pool_lets_go_before_the_upstream_does() {
     assert_eq!(a.posts()[1].nreq_on_conn, 2, "used again while it is fresh");
     let closed = weighbridge_test_engine::eventually(crate::shared::SOON, || a.stats().open == 0);
     assert!(closed, "idle connections past `keepalive` are closed");
+}
+
+/// An upstream that answers the first request of each connection, begins an answer to the next and closes then. Gives its
+/// URL and counts what it reads.
+fn breaks_off_within_the_head(begun: &'static str) -> (String, Arc<AtomicUsize>) {
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = requests.clone();
+    std::thread::spawn(move || {
+        for mut peer in listener.incoming().flatten() {
+            let mut request = [0; 64 * 1024];
+            for answer in [WHOLE, begun] {
+                if !matches!(peer.read(&mut request), Ok(1..)) {
+                    break;
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+                let _ = peer.write_all(answer.as_bytes());
+            }
+        }
+    });
+    (url, requests)
+}
+
+#[test]
+fn fail5_a_request_whose_answer_has_begun_is_not_sent_again() {
+    for begun in ["H", "HTTP/1.1 200 OK\r\nconte", "HTTP/1.1 100 Continue\r\n\r\n"] {
+        let (url, requests) = breaks_off_within_the_head(begun);
+        let gateway = gateway(&format!(
+            "pools: [{{name: r, kind: generic, health: false, endpoints: [\"{url}\"]}}]"
+        ));
+        let connection = Connection::to(&gateway.url("/")).unwrap();
+        let (first, kept) = connection.send(&ask(&gateway, "r")).unwrap();
+        assert_eq!(first.status, 200);
+        // Longer than an upstream's connection must have been idle for its silent end to be no answer.
+        std::thread::sleep(Duration::from_millis(150));
+        let (second, _) = kept.unwrap().send(&ask(&gateway, "r")).unwrap();
+        assert_eq!(second.status, 502, "{begun:?}: {}", second.text());
+        assert_eq!(requests.load(Ordering::SeqCst), 2, "{begun:?}");
+    }
 }

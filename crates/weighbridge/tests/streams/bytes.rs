@@ -1,6 +1,6 @@
 //! STR-3, TRL-3 and NUM-1: what passes, passes as it is.
 
-use crate::support::{Api, PATIENCE, gateway, gateway_to};
+use crate::support::{Api, PATIENCE, canned, expect_outcomes, gateway, gateway_to, gateway_to_url};
 use serde_json::Value;
 use std::time::Duration;
 use weighbridge_test_engine::client::Request;
@@ -113,6 +113,24 @@ fn str_3_answers_in_one_piece_are_the_upstreams() {
                 relayed.headers
             );
         }
+    }
+}
+
+#[test]
+fn str_3_a_length_that_the_chunks_outrank_cuts_no_answer() {
+    const LENGTH: usize = 300_000;
+    for said in [10, LENGTH - 1, LENGTH + 1] {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {said}\r\n\
+             transfer-encoding: chunked\r\n\r\n"
+        );
+        let body = format!("{LENGTH:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(LENGTH));
+        let gateway = gateway_to_url(&canned(head.leak(), body.leak(), true), "");
+        let answer = Api::Chat.whole(&gateway.url(""), "").send();
+        assert!(answer.end.is_whole(), "{said}: {:?}", answer.end);
+        assert_eq!((answer.status, answer.body.len()), (200, LENGTH), "{said}");
+        assert_eq!(answer.header("content-length"), None, "{said}");
+        expect_outcomes(&gateway, "ok", 1.0);
     }
 }
 

@@ -18,5 +18,6 @@ mod outcomes;
 mod pacing;
 mod shutdown;
 mod support;
+mod turns;
 mod upstream_dies;
 mod usage;

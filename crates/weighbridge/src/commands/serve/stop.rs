@@ -1,5 +1,6 @@
 //! Stopping: what SIGTERM, SIGINT and SIGHUP do.
 
+use crate::commands::count;
 use crate::exit::Failure;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +64,8 @@ impl Stopped {
         match self.cut {
             0 => Ok(()),
             cut => Err(Failure::Failed(format!(
-                "{cut} requests were cut at the end of server.drain_timeout"
+                "{} cut at the end of server.drain_timeout",
+                count(cut, "request")
             ))),
         }
     }
@@ -97,6 +99,7 @@ pub(crate) async fn leave(gateway: &Arc<Gateway>, mut signals: Signals) -> Stopp
     }
     let cut = gateway.lifecycle.cut().max(gateway.lifecycle.running());
     gateway.flush_logs();
+    tracing::info!(cut, "stopped");
     Stopped { cut }
 }
 

@@ -51,9 +51,9 @@ fn the_smallest_file_is_a_route_of_its_pool() {
 }
 
 #[test]
-fn usage_is_asked_for_unless_a_route_says_otherwise() {
+fn usage_is_asked_for_where_a_route_says_so() {
     for (more, usage) in [
-        ("targets: [a]", Usage::Inject),
+        ("targets: [a]", Usage::Passive),
         ("targets: [a], usage: inject", Usage::Inject),
         ("targets: [a], usage: passive", Usage::Passive),
     ] {
@@ -62,7 +62,7 @@ fn usage_is_asked_for_unless_a_route_says_otherwise() {
         let shown = masked(&config)["routes"][0]["usage"].clone();
         assert_eq!(shown == "passive", usage == Usage::Passive, "{more}: {shown}");
     }
-    assert_eq!(good(&pool("")).routes[0].usage, Usage::Inject);
+    assert_eq!(good(&pool("")).routes[0].usage, Usage::Passive);
 }
 
 #[test]

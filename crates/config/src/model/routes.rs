@@ -26,7 +26,7 @@ section! {
         /// Other routes to try when no engine of this one answered, in order.
         fallback: Vec<At<Short<Fallback>>>,
         /// How token counts are learned.
-        usage: Usage = "inject",
+        usage: Usage = "passive",
     }
     required [name, targets]
     later [preset, filters, choose, hedge, queue, cache, heartbeat, on_disconnect, passthrough]

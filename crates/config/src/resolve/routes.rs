@@ -117,7 +117,7 @@ fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
             implied: true,
             targets: vec![(name, index)],
             resend: None,
-            usage: Usage::Inject,
+            usage: Usage::Passive,
         },
     )
 }
@@ -180,7 +180,7 @@ fn route(
             .map(|target| (target.name.clone(), target.pool))
             .collect(),
         resend,
-        usage: or(given.usage, usage, Usage::Inject),
+        usage: or(given.usage, usage, Usage::Passive),
     };
     let spill = or(given.spill, |flag| flag.0, true);
     let spec = RouteSpec {

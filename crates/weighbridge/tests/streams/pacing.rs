@@ -65,8 +65,7 @@ fn str_7_each_event_arrives_when_it_was_sent() {
 fn str_7_small_pieces_arrive_as_they_come() {
     let upstream = Upstream::start("a");
     let gateway = gateway_to(&upstream, "");
-    // Chat streams keep an event back until it is whole: see `use_1_str_7_…`.
-    let mut stream = Api::Messages
+    let mut stream = Api::Chat
         .stream(&gateway.url(""), "split=60,split_delay=0.2,chunks=2")
         .open();
     let began = Instant::now();

@@ -1,6 +1,6 @@
 //! USE-1: what a stream costs is always counted, and shown to those alone who asked.
 
-use crate::support::{Api, PATIENCE, SOON, canned, gateway, gateway_to, gateway_to_url, outcomes};
+use crate::support::{Api, PATIENCE, SOON, canned, gateway, outcomes};
 use serde_json::{Value, json};
 use weighbridge_test_engine::client::{Event, Request};
 use weighbridge_test_engine::harness::Gateway;
@@ -48,6 +48,20 @@ fn newest(gateway: &Gateway, count: usize) -> Value {
     gateway.log_lines().pop().unwrap()
 }
 
+/// A gateway whose route `m` asks for the usage of streams.
+fn asking_url(url: &str, settings: &str) -> Gateway {
+    gateway(&format!(
+        "
+        pools: [{{name: p, kind: generic, endpoints: [{{name: a, url: '{url}'}}]{settings}}}]
+        routes: [{{name: m, targets: [p], usage: inject}}]
+        "
+    ))
+}
+
+fn asking(upstream: &Upstream, settings: &str) -> Gateway {
+    asking_url(&upstream.url(), settings)
+}
+
 fn is_usage_chunk(event: &Event) -> bool {
     event.data != "[DONE]" && event.json()["choices"].as_array().is_some_and(Vec::is_empty)
 }
@@ -67,7 +81,7 @@ fn use_1_usage_is_counted_and_shown_only_to_who_asked() {
         ]
         .map(|mode| (api, mode))
     }) {
-        let gateway = gateway_to(&upstream, "");
+        let gateway = asking(&upstream, "");
         for (count, (options, asks)) in (1..).zip(askings()) {
             upstream.reset();
             let mut stream = request(api, &gateway.url(""), mode, &options).open();
@@ -111,7 +125,7 @@ fn use_1_usage_is_counted_and_shown_only_to_who_asked() {
 #[test]
 fn use_1_the_bytes_are_those_of_a_stream_without_usage() {
     let upstream = Upstream::start("a");
-    let gateway = gateway_to(&upstream, "");
+    let gateway = asking(&upstream, "");
     for api in DIALECTS {
         for form in [
             "",
@@ -146,7 +160,7 @@ fn use_1_the_bytes_are_those_of_a_stream_without_usage() {
 fn use_1_what_nobody_reports_is_estimated_and_marked() {
     let upstream = Upstream::start("a");
     for api in DIALECTS.into_iter().chain([Api::Messages]) {
-        let gateway = gateway_to(&upstream, "");
+        let gateway = asking(&upstream, "");
         for (count, (options, _)) in (1..).zip(askings()) {
             let asked = match api {
                 Api::Chat | Api::Completions => request(api, &gateway.url(""), "nousage", &options),
@@ -170,7 +184,7 @@ fn use_1_what_nobody_reports_is_estimated_and_marked() {
 fn use_1_interrupted_streams_are_estimated_and_marked() {
     let upstream = Upstream::start("a");
     for api in Api::ALL {
-        let gateway = gateway_to(&upstream, "timeouts: {idle: 1s}");
+        let gateway = asking(&upstream, ", timeouts: {idle: 1s}");
         for (count, (mode, outcome)) in (1..).zip([
             ("cut=5", "upstream_stream_error"),
             ("error_event=5", "upstream_stream_error"),
@@ -205,7 +219,7 @@ fn use_1_interrupted_streams_are_estimated_and_marked() {
 #[test]
 fn use_1_messages_are_counted_as_they_say() {
     let upstream = Upstream::start("a");
-    let gateway = gateway_to(&upstream, "");
+    let gateway = asking(&upstream, "");
     let stream = Api::Messages.stream(&gateway.url(""), "usage_out=11").send();
     let text = stream.text();
     assert!(
@@ -267,7 +281,7 @@ const STOPS_INSIDE: &str = concat!(
 
 #[test]
 fn use_1_str_7_nothing_but_an_unfinished_event_waits() {
-    let gateway = gateway_to_url(&canned(STOPS_INSIDE, "", true), "");
+    let gateway = asking_url(&canned(STOPS_INSIDE, "", true), "");
     let mut stream = request(Api::Chat, &gateway.url(""), "", &Value::Null).open();
     assert!(stream.wait_events(1, PATIENCE));
     let comment = eventually(SOON, || {
@@ -280,7 +294,7 @@ fn use_1_str_7_nothing_but_an_unfinished_event_waits() {
 
 #[test]
 fn use_1_what_was_held_back_of_a_stream_that_breaks_reaches_the_client() {
-    let gateway = gateway_to_url(&canned(STOPS_INSIDE, "", false), "");
+    let gateway = asking_url(&canned(STOPS_INSIDE, "", false), "");
     let mut stream = request(Api::Chat, &gateway.url(""), "", &Value::Null).open();
     assert!(!stream.finish(PATIENCE).is_whole());
     assert!(

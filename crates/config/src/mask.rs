@@ -1,6 +1,6 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
-use crate::resolved::{Auth, ClientKey, Config, Headers, Log, LogRequests, Pool, Probe, Route};
+use crate::resolved::{Auth, ClientKey, Config, Headers, Log, LogRequests, Pool, Probe, Route, Usage};
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -273,7 +273,13 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
                 json!(fallback)
             },
         ),
-        ("usage", json!("passive")),
+        (
+            "usage",
+            json!(match route.usage {
+                Usage::Inject => "inject",
+                Usage::Passive => "passive",
+            }),
+        ),
     ])
 }
 

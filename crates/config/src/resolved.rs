@@ -265,4 +265,15 @@ pub struct Route {
     /// What its `retry.resend` says about sending once more where a reused connection turned out dead; none: the
     /// pool's [`Pool::resend`] decides.
     pub resend: Option<bool>,
+    /// How token counts are learned.
+    pub usage: Usage,
+}
+
+/// `routes[].usage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// Streams are asked for them.
+    Inject,
+    /// From answers that carry them.
+    Passive,
 }

@@ -20,7 +20,7 @@ use secrecy::ExposeSecret as _;
 use sha2::{Digest as _, Sha256};
 use std::io::Write as _;
 use std::time::Duration;
-use weighbridge_config::resolved::{Auth, Headers, Kind, LogRequests, Probe};
+use weighbridge_config::resolved::{Auth, Headers, Kind, LogRequests, Probe, Usage};
 use weighbridge_config::{diff, masked, refuses_reload};
 use weighbridge_core::spec::{Protocols, RouteBy, Weight};
 
@@ -48,6 +48,21 @@ fn the_smallest_file_is_a_route_of_its_pool() {
     assert_eq!(config.admin.listen.unwrap().to_string(), "127.0.0.1:8801");
     assert_eq!((config.auth, config.server.headers), (Auth::None, Headers::Full));
     assert_eq!((config.fleet.pools[0].keys, config.pools[0].resend), (1, true));
+}
+
+#[test]
+fn usage_is_asked_for_where_a_route_says_so() {
+    for (more, usage) in [
+        ("targets: [a]", Usage::Passive),
+        ("targets: [a], usage: inject", Usage::Inject),
+        ("targets: [a], usage: passive", Usage::Passive),
+    ] {
+        let config = good(&route(more));
+        assert_eq!(config.routes[0].usage, usage, "{more}");
+        let shown = masked(&config)["routes"][0]["usage"].clone();
+        assert_eq!(shown == "passive", usage == Usage::Passive, "{more}: {shown}");
+    }
+    assert_eq!(good(&pool("")).routes[0].usage, Usage::Passive);
 }
 
 #[test]

@@ -200,11 +200,6 @@ fn what_comes_later_is_refused_by_name() {
             "picker: power_of_two",
         ),
         (
-            route("targets: [a], usage: inject"),
-            "routes[0].usage",
-            "usage: inject",
-        ),
-        (
             route("targets: [a], fallback: [{route: b, on: [5xx]}]"),
             "routes[0].fallback[0].on[0]",
             "on: 5xx",

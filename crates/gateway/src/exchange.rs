@@ -8,6 +8,7 @@ pub(crate) mod headers;
 pub(crate) mod intake;
 pub(crate) mod local;
 pub(crate) mod plan;
+pub(crate) mod prompt;
 pub(crate) mod relay;
 pub(crate) mod respond;
 pub(crate) mod run;

@@ -42,6 +42,7 @@ pub struct RouteEntry {
     pub(crate) retry: RetrySpec,
     /// What the route says of re-sending; none: as the pool.
     pub(crate) resend: Option<bool>,
+    pub(crate) usage: resolved::Usage,
     /// Series of requests that no target served.
     pub(crate) unserved: TargetSeries,
 }
@@ -171,6 +172,7 @@ impl Snapshot {
                 affinity,
                 retry: spec.retry.clone(),
                 resend: route.resend,
+                usage: route.usage,
                 unserved: metrics.target(&route.name, ""),
             });
             routes.insert(route.name.clone(), entry.clone());

@@ -6,6 +6,7 @@
 
 mod api;
 pub mod error;
+mod estimate;
 mod fields;
 pub mod models;
 mod observe;
@@ -13,11 +14,14 @@ pub mod peek;
 pub mod retry_after;
 mod said;
 pub mod sse;
+mod unasked;
 mod usage;
 
 pub use api::{Api, PathError, Protocol, model_id_from_path};
 pub use error::{ErrorBody, KeyFault, Timeout, client_status, passes_untouched, upstream_error};
-pub use observe::{Fed, StreamObserver};
-pub use peek::{BodyPath, Peek, PeekError, rewrite_model};
+pub use estimate::{TextTokens, prompt_tokens};
+pub use observe::{Counted, Fed, StreamObserver};
+pub use peek::{BodyPath, Peek, PeekError, rewrite, rewrite_model};
 pub use said::{InBandError, body_error};
+pub use unasked::UnaskedUsage;
 pub use usage::{Usage, body_usage};

@@ -1,6 +1,7 @@
 //! Watching a response stream as it passes: has it begun, is it done, what did it cost, did it fail.
 
 use crate::api::Api;
+use crate::estimate::TextTokens;
 use crate::fields::{each_field, each_item, says_something};
 use crate::said::{InBandError, Said};
 use crate::sse::{Event, EventKind, Scanner};
@@ -25,10 +26,23 @@ pub struct Fed {
     pub error_end: Option<usize>,
 }
 
+/// What a stream cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// The tokens.
+    pub usage: Usage,
+    /// Whether any of them is an estimate, because the stream did not say.
+    pub estimated: bool,
+}
+
 #[derive(Debug, Default)]
 struct Seen {
     events: u64,
     content_events: u64,
+    /// The text of the answer so far.
+    written: TextTokens,
+    /// Anthropic says the input at the beginning, and the output at the end.
+    output_said: bool,
     done: bool,
     finished: bool,
     tally: Tally,
@@ -94,6 +108,33 @@ impl StreamObserver {
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         self.seen.tally.usage()
+    }
+
+    /// What the stream cost so far: as reported, and where it is not reported (yet), as estimated. The answer's tokens are
+    /// estimated by its text and by its events, of which most engines send one a token; the larger counts. `prompt` is asked
+    /// for the prompt's tokens where they are not reported. None before the first event, when the model may not even
+    /// have begun.
+    pub fn counted(&self, prompt: impl FnOnce() -> u64) -> Option<Counted> {
+        if self.seen.events == 0 {
+            return None;
+        }
+        let reported = self.seen.tally.usage();
+        let awaits_output = matches!(self.api, Api::Messages) && !self.seen.output_said;
+        if let Some(usage) = reported.filter(|_| !awaits_output) {
+            return Some(Counted {
+                usage,
+                estimated: false,
+            });
+        }
+        let written = self.seen.content_events.max(self.seen.written.tokens());
+        Some(Counted {
+            usage: Usage {
+                prompt_tokens: reported.map_or_else(prompt, |usage| usage.prompt_tokens),
+                completion_tokens: reported.map_or(0, |usage| usage.completion_tokens).max(written),
+                cached_tokens: reported.and_then(|usage| usage.cached_tokens),
+            },
+            estimated: true,
+        })
     }
 
     /// The first error that came as an event.
@@ -188,27 +229,44 @@ impl Seen {
     /// One choice of a chunk; true if it carries a piece of the answer, beyond the role.
     fn choice(&mut self, choice: &str) -> bool {
         let mut content = false;
+        // Some servers send the same thoughts under several names.
+        let mut thought = None;
         let _ = each_field(choice, |key, value| match key {
             r#""finish_reason""# => self.finished |= says_something(value),
-            r#""text""# => content |= says_something(value),
+            r#""text""# if says_something(value) => {
+                content = true;
+                self.written.add_json(value);
+            }
             r#""delta""# => {
                 let _ = each_field(value, |key, value| {
-                    content |= DELTA_CONTENT.contains(&key) && says_something(value);
+                    if !DELTA_CONTENT.contains(&key) || !says_something(value) {
+                        return;
+                    }
+                    content = true;
+                    if DELTA_THOUGHT.contains(&key) {
+                        thought = Some(value);
+                    } else if !DELTA_MEDIA.contains(&key) {
+                        self.written.add_json(value);
+                    }
                 });
             }
             _ => {}
         });
+        if let Some(thought) = thought {
+            self.written.add_json(thought);
+        }
         content
     }
 
     fn responses(&mut self, event: &Event<'_>) -> Note {
         let json = std::str::from_utf8(event.data).unwrap_or_default();
         let mut kind = event.name;
-        let mut response = None;
+        let (mut response, mut delta) = (None, None);
         let mut error = None;
         let _ = each_field(json, |key, value| match key {
             r#""type""# => kind = plain(value).or(kind),
             r#""response""# => response = Some(value),
+            r#""delta""# => delta = Some(value),
             r#""error""# => error = Some(value),
             _ => {}
         });
@@ -233,7 +291,10 @@ impl Seen {
                 self.fail(said);
                 Note::Other
             }
-            Some(kind) if kind.ends_with(".delta") => Note::Content,
+            Some(kind) if kind.ends_with(".delta") => {
+                self.written.add_json(delta.unwrap_or_default());
+                Note::Content
+            }
             Some(_) => Note::Other,
             None => {
                 self.untyped(error);
@@ -264,7 +325,10 @@ impl Seen {
         });
         match kind {
             Some("ping") => return Note::Ping,
-            Some("content_block_delta") => return Note::Content,
+            Some("content_block_delta") => {
+                self.written.add_json(delta.unwrap_or_default());
+                return Note::Content;
+            }
             Some("message_start") => {
                 let _ = each_field(message.unwrap_or_default(), |key, value| {
                     if key == r#""usage""# {
@@ -273,6 +337,7 @@ impl Seen {
                 });
             }
             Some("message_delta") => {
+                self.output_said |= usage.is_some();
                 self.tally.take_anthropic(usage.unwrap_or_default());
                 let _ = each_field(delta.unwrap_or_default(), |key, value| {
                     self.finished |= key == r#""stop_reason""# && says_something(value);
@@ -301,6 +366,17 @@ const DELTA_CONTENT: [&str; 10] = [
     r#""audio""#,
     r#""images""#,
 ];
+
+/// Those of them that carry the model's thoughts.
+const DELTA_THOUGHT: [&str; 4] = [
+    r#""reasoning_content""#,
+    r#""reasoning""#,
+    r#""reasoning_details""#,
+    r#""thinking""#,
+];
+
+/// Those of them that carry no text.
+const DELTA_MEDIA: [&str; 2] = [r#""audio""#, r#""images""#];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Note {

@@ -6,15 +6,15 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
-
-use crate::fields::{each_field, integer, is_key, text};
+use crate::fields::{each_field, integer, is_key, says_something, text};
 
 mod error;
 mod path;
+mod rewrite;
 
 pub use error::{PeekError, PeekErrorKind};
 pub use path::{BodyPath, BodyPathError};
+pub use rewrite::{rewrite, rewrite_model};
 
 use error::Position;
 
@@ -35,6 +35,9 @@ pub struct Peek {
     pub found: Vec<Option<String>>,
     /// Where the raw token of `model` stands in the body, quotes included.
     model_token: Option<Range<usize>>,
+    /// What has to be written where so that the stream's usage is asked for; None where it is already, where the
+    /// answer is no stream, and where `stream_options` is nothing that can be mended.
+    usage_splice: Option<(Range<usize>, &'static str)>,
     /// Just after the opening brace, where a field can be added, and whether others follow.
     head: usize,
     has_fields: bool,
@@ -66,6 +69,13 @@ impl Peek {
     #[must_use]
     pub fn model_token(&self) -> Option<Range<usize>> {
         self.model_token.clone()
+    }
+
+    /// Whether [`rewrite`] can ask for the usage of the stream: the body asks for a stream, and does not ask for its
+    /// usage yet.
+    #[must_use]
+    pub fn can_ask_for_usage(&self) -> bool {
+        self.usage_splice.is_some()
     }
 }
 
@@ -149,6 +159,7 @@ impl<'a> Fields<'a> {
             model,
             stream,
             include_usage: self.stream_options.and_then(include_usage),
+            usage_splice: stream.then(|| self.usage_splice(head)).flatten(),
             max_tokens: limits.into_iter().flatten().find_map(integer),
             found: self
                 .roots
@@ -163,6 +174,35 @@ impl<'a> Fields<'a> {
             head,
             has_fields: self.count > 0,
         })
+    }
+
+    /// See [`Peek::usage_splice`]. A value that is neither object nor null, and an `include_usage` that is neither
+    /// boolean nor null, is the client's fault to hear of from the engine.
+    fn usage_splice(&self, head: usize) -> Option<(Range<usize>, &'static str)> {
+        let span = |raw: &str| {
+            let start = self.offset(raw);
+            start..start + raw.len()
+        };
+        let options = match self.stream_options {
+            // `stream` itself is a field, so another one follows.
+            None => return Some((head..head, r#""stream_options":{"include_usage":true},"#)),
+            Some(null @ "null") => return Some((span(null), r#"{"include_usage":true}"#)),
+            Some(options) if options.starts_with('{') => options,
+            Some(_) => return None,
+        };
+        match last_field(options, "include_usage") {
+            Some(value @ ("false" | "null")) => Some((span(value), "true")),
+            Some(_) => None,
+            None => {
+                let inside = self.offset(options) + 1;
+                let insert = if says_something(options) {
+                    r#""include_usage":true,"#
+                } else {
+                    r#""include_usage":true"#
+                };
+                Some((inside..inside, insert))
+            }
+        }
     }
 
     /// Where a raw value, which is a slice of the body, starts in it.
@@ -201,29 +241,6 @@ fn last_field<'a>(raw: &'a str, name: &str) -> Option<&'a str> {
     })
     .ok()?;
     last
-}
-
-/// `body` with `new` as its model; all other bytes stay as they are, so numbers keep their digits and unknown
-/// fields their place. A body without a model gets one as its first field. `peek` must come from the same
-/// body.
-#[must_use]
-pub fn rewrite_model(body: &Bytes, peek: &Peek, new: &str) -> Bytes {
-    if peek.model.as_deref() == Some(new) {
-        return body.clone();
-    }
-    let name = serde_json::Value::from(new).to_string();
-    let (cut, insert) = match &peek.model_token {
-        Some(token) => (token.clone(), name),
-        None => (
-            peek.head..peek.head,
-            format!(r#""model":{name}{}"#, if peek.has_fields { "," } else { "" }),
-        ),
-    };
-    let mut out = Vec::with_capacity(body.len() - cut.len() + insert.len());
-    out.extend_from_slice(&body[..cut.start]);
-    out.extend_from_slice(insert.as_bytes());
-    out.extend_from_slice(&body[cut.end..]);
-    Bytes::from(out)
 }
 
 #[cfg(test)]

@@ -72,10 +72,13 @@ words! {
 words! {
     /// How token counts are learned.
     Usage {
-        /// From answers that carry them.
+        /// OpenAI streams of chat and text completions are asked for them, and what a client did not ask for is taken out
+        /// of its answer again.
+        Inject = "inject",
+        /// From answers that carry them, for engines that refuse `stream_options`. What no answer carries is estimated
+        /// either way.
         Passive = "passive",
     }
-    later ["inject"]
 }
 
 section! {

@@ -6,7 +6,7 @@ use crate::forms::Short;
 use crate::leaf::or;
 use crate::model::routes as model;
 use crate::read::{At, Reader, nearest};
-use crate::resolved::Route;
+use crate::resolved::{Route, Usage};
 use crate::warnings;
 use crate::yaml::NodeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -117,6 +117,7 @@ fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
             implied: true,
             targets: vec![(name, index)],
             resend: None,
+            usage: Usage::Passive,
         },
     )
 }
@@ -179,6 +180,7 @@ fn route(
             .map(|target| (target.name.clone(), target.pool))
             .collect(),
         resend,
+        usage: or(given.usage, usage, Usage::Passive),
     };
     let spill = or(given.spill, |flag| flag.0, true);
     let spec = RouteSpec {
@@ -193,6 +195,13 @@ fn route(
         spec,
         route,
         fallback,
+    }
+}
+
+fn usage(given: model::Usage) -> Usage {
+    match given {
+        model::Usage::Inject => Usage::Inject,
+        model::Usage::Passive => Usage::Passive,
     }
 }
 

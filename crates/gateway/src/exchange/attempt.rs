@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{InBandError, StreamObserver, Timeout};
+use weighbridge_wire::{InBandError, StreamObserver, Timeout, UnaskedUsage};
 
 /// How an attempt went.
 pub(crate) enum Attempted {
@@ -50,6 +50,8 @@ pub(crate) enum Rest {
         link: Link,
         body: Incoming,
         observer: Box<StreamObserver>,
+        /// Takes out what the client did not ask for.
+        unasked: Option<UnaskedUsage>,
         deadlines: Deadlines,
     },
     /// A large answer whose first bytes are here.

@@ -4,7 +4,7 @@ use super::attempt::{Answer, Deadlines, Failure, Rest};
 use super::headers::{self, X_REQUEST_ID};
 use super::run::Run;
 use crate::server::Worker;
-use crate::snapshot::Upstream;
+use crate::snapshot::{RouteEntry, Upstream};
 use crate::upstream::connect::{ConnectError, connect};
 use crate::upstream::link::{Link, SendFailure};
 use bytes::{Bytes, BytesMut};
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
-use weighbridge_wire::{Api, StreamObserver, Timeout, body_error, retry_after, rewrite_model};
+use weighbridge_config::resolved::Usage;
+use weighbridge_wire::{Api, StreamObserver, Timeout, UnaskedUsage, body_error, retry_after, rewrite};
 
 /// Largest answer that is held back whole before its head is sent; beyond it, it is relayed as it comes.
 const HELD_MAX: usize = 256 * 1024;
@@ -38,6 +39,8 @@ pub(crate) struct Plan {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
+    /// Whether the body asks for a usage that the client did not ask for.
+    asks_for_usage: bool,
     /// Whether a request that was surely not served may be sent again.
     resend: bool,
     pub(crate) deadlines: Deadlines,
@@ -71,11 +74,8 @@ impl Plan {
             (timeouts.total, Timeout::Total)
         };
         let model = pool.config.model.as_deref().unwrap_or(&intake.model);
-        let body = if intake.peek.model.as_deref() == Some(model) {
-            intake.body.clone()
-        } else {
-            rewrite_model(&intake.body, &intake.peek, model)
-        };
+        let asks_for_usage = asks_for_usage(run);
+        let body = rewrite(&intake.body, &intake.peek, (model, asks_for_usage));
         let uri = uri(upstream, intake.api, intake.query.as_deref()).ok_or_else(|| {
             Failure::Broken("the endpoint's URL and the request's query make no valid URI".into())
         })?;
@@ -86,6 +86,7 @@ impl Plan {
             uri,
             headers,
             body,
+            asks_for_usage,
             resend: (run.flight.record.route.as_ref())
                 .and_then(|route| route.resend)
                 .unwrap_or(pool.config.resend),
@@ -185,11 +186,14 @@ impl Plan {
                 error: error.clone(),
             });
         }
+        // What is coded passes as it is.
+        let unasked = (self.asks_for_usage && !is_encoded(&parts.headers)).then(UnaskedUsage::new);
         let rest = Rest::Events {
             first,
             link,
             body,
             observer,
+            unasked,
             deadlines: self.deadlines,
         };
         Ok(Answer {
@@ -278,6 +282,14 @@ impl Plan {
     }
 }
 
+/// Whether the stream's usage is asked for on the client's behalf.
+fn asks_for_usage(run: &Run) -> bool {
+    let injects = |route: &Arc<RouteEntry>| route.usage == Usage::Inject;
+    matches!(run.intake.api, Api::ChatCompletions | Api::Completions)
+        && run.flight.record.route.as_ref().is_some_and(injects)
+        && run.intake.peek.can_ask_for_usage()
+}
+
 fn uri(upstream: &Upstream, api: Api, query: Option<&str>) -> Option<Uri> {
     let own = upstream
         .url
@@ -297,7 +309,7 @@ fn uri(upstream: &Upstream, api: Api, query: Option<&str>) -> Option<Uri> {
 }
 
 /// Two pieces as one; free while the first is empty.
-fn joined(first: Bytes, second: Bytes) -> Bytes {
+pub(crate) fn joined(first: Bytes, second: Bytes) -> Bytes {
     if first.is_empty() {
         return second;
     }

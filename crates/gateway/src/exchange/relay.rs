@@ -3,6 +3,8 @@
 use super::attempt::Deadlines;
 use super::flight::Flight;
 use super::headers::secrets_blanked;
+use super::plan::joined;
+use super::prompt::Prompt;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
@@ -17,7 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout};
+use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout, UnaskedUsage};
 
 /// An answer's body was cut; the codec closes the connection, so that the client sees it.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +59,8 @@ pub(crate) struct Relay {
     source: Option<(Link, Incoming)>,
     /// For streams.
     observer: Option<Box<StreamObserver>>,
+    unasked: Option<UnaskedUsage>,
+    prompt: Prompt,
     clocks: Clocks,
     closing: Closing,
     /// The last look found data.
@@ -168,6 +172,9 @@ pub(crate) struct Source {
     pub(crate) link: Link,
     pub(crate) body: Incoming,
     pub(crate) observer: Option<Box<StreamObserver>>,
+    /// For streams whose usage the client did not ask for.
+    pub(crate) unasked: Option<UnaskedUsage>,
+    pub(crate) prompt: Prompt,
     pub(crate) deadlines: Deadlines,
 }
 
@@ -176,7 +183,7 @@ impl Relay {
         flight: Flight,
         upstream: Arc<Upstream>,
         (api, status): (Api, u16),
-        source: Source,
+        mut source: Source,
     ) -> Self {
         let timeouts = upstream.pool.config.timeouts;
         let streams = source.observer.is_some();
@@ -196,19 +203,23 @@ impl Relay {
             .observer
             .as_ref()
             .is_some_and(|observer| observer.error().is_some());
-        let first = if failed {
-            secrets_blanked(source.first, &upstream.pool.secrets)
-        } else {
-            source.first
-        };
+        let mut first = source.first;
+        if let Some(unasked) = &mut source.unasked {
+            first = unasked.feed(first);
+        }
+        if failed {
+            first = secrets_blanked(first, &upstream.pool.secrets);
+        }
         let mut relay = Self {
             flight,
             upstream,
             api,
             status,
-            first: Some(first),
+            first: Some(first).filter(|first| !first.is_empty()),
             source: Some((source.link, source.body)),
             observer: source.observer,
+            unasked: source.unasked,
+            prompt: source.prompt,
             clocks,
             closing: Closing::No,
             flows: false,
@@ -250,11 +261,12 @@ impl Relay {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
-        }
         let mut gathered = Gathered::default();
         loop {
+            // At the start, or at the end what was still held back; nothing is gathered then.
+            if let Some(first) = self.first.take() {
+                return Poll::Ready(Some(Ok(first)));
+            }
             match std::mem::replace(&mut self.closing, Closing::Ended) {
                 Closing::No => self.closing = Closing::No,
                 Closing::With(last) => return Poll::Ready(Some(Ok(last))),
@@ -359,8 +371,11 @@ impl Relay {
         if fed.progress {
             self.note(Instant::now(), true, content);
         }
-        if let Some(end) = fed.error_end {
-            data.truncate(end);
+        data.truncate(fed.error_end.unwrap_or(data.len()));
+        if let Some(unasked) = &mut self.unasked {
+            data = unasked.feed(data);
+        }
+        if fed.error_end.is_some() {
             self.failed();
             return secrets_blanked(data, &self.upstream.pool.secrets);
         }
@@ -429,16 +444,27 @@ impl Relay {
         };
     }
 
+    /// Notes what the stream has cost so far.
+    fn count(&mut self) {
+        let Some(observer) = &self.observer else { return };
+        let record = &mut self.flight.record;
+        record.content_events = observer.content_events();
+        let counted = observer.counted(|| self.prompt.tokens());
+        record.usage = counted.map(|counted| counted.usage);
+        record.usage_estimated = counted.is_some_and(|counted| counted.estimated);
+    }
+
     /// Reports the end and lets go of the connection.
     fn close(&mut self, ending: Ending, outcome: Outcome, reusable: bool) {
         if let Some((link, _)) = self.source.take().filter(|_| reusable) {
             self.flight.worker.upstreams.put(&self.upstream, link);
         }
         self.closing = Closing::Ended;
-        if let Some(observer) = &self.observer {
-            self.flight.record.usage = observer.usage();
-            self.flight.record.content_events = observer.content_events();
+        let rest = self.unasked.as_mut().map(UnaskedUsage::finish);
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+            self.first = Some(joined(self.first.take().unwrap_or_default(), rest));
         }
+        self.count();
         self.flight.ended(ending, true);
         self.flight.finish(outcome, self.status);
     }
@@ -450,9 +476,8 @@ impl Drop for Relay {
             self.close(Ending::Complete, Outcome::Ok, false);
         }
         // Left before the end: what was relayed so far still counts.
-        if let Some(observer) = self.observer.as_ref().filter(|_| self.source.is_some()) {
-            self.flight.record.usage = observer.usage();
-            self.flight.record.content_events = observer.content_events();
+        if self.source.is_some() {
+            self.count();
         }
     }
 }

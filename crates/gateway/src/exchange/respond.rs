@@ -4,6 +4,7 @@ use super::attempt::{Answer, Failure, Rest};
 use super::flight::Flight;
 use super::headers::{self, X_REQUEST_ID};
 use super::intake::Refused;
+use super::prompt::Prompt;
 use super::relay::{AnswerBody, Relay, Source};
 use super::run::Run;
 use crate::admin_view;
@@ -53,6 +54,7 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             link,
             body,
             observer,
+            unasked,
             deadlines,
         } => {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -62,14 +64,12 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
                 link,
                 body,
                 observer: Some(observer),
+                unasked,
+                prompt: Prompt::of(&run.intake.body),
                 deadlines,
             };
-            AnswerBody::Events(Box::new(Relay::new(
-                run.flight,
-                upstream,
-                (api, status.as_u16()),
-                source,
-            )))
+            let relay = Relay::new(run.flight, upstream, (api, status.as_u16()), source);
+            AnswerBody::Events(Box::new(relay))
         }
         Rest::Pieces {
             first,
@@ -82,14 +82,12 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
                 link,
                 body,
                 observer: None,
+                unasked: None,
+                prompt: Prompt::none(),
                 deadlines,
             };
-            AnswerBody::Pieces(Box::new(Relay::new(
-                run.flight,
-                upstream,
-                (api, status.as_u16()),
-                source,
-            )))
+            let relay = Relay::new(run.flight, upstream, (api, status.as_u16()), source);
+            AnswerBody::Pieces(Box::new(relay))
         }
     };
     build(status, headers, body)

@@ -38,6 +38,8 @@ pub struct Record {
     pub(crate) attempts: u32,
     pub(crate) content_events: u64,
     pub(crate) usage: Option<Usage>,
+    /// Whether the upstream did not say it all.
+    pub(crate) usage_estimated: bool,
     /// Of the latest decision, where the client asked for it.
     pub(crate) explanation: Option<Box<Explanation>>,
     /// Why it failed, for the log: never a secret, never prompt text.
@@ -72,6 +74,8 @@ struct Line<'a> {
     completion_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage_estimated: Option<bool>,
     queue_ms: f64,
     route_us: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,6 +131,7 @@ impl Record {
             attempts: 0,
             content_events: 0,
             usage: None,
+            usage_estimated: false,
             explanation: None,
             reason: None,
         }
@@ -177,6 +182,7 @@ impl Record {
             series.first_token(first.duration_since(self.received).as_secs_f64());
             let tokens = self
                 .usage
+                .filter(|_| !self.usage_estimated)
                 .map_or(self.content_events, |usage| usage.completion_tokens);
             if let (Some(last), Some(further @ 1..)) = (self.last_token, tokens.checked_sub(1)) {
                 #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^53")]
@@ -221,6 +227,7 @@ impl Record {
             prompt_tokens: self.usage.map(|usage| usage.prompt_tokens),
             completion_tokens: self.usage.map(|usage| usage.completion_tokens),
             cached_tokens: self.usage.and_then(|usage| usage.cached_tokens),
+            usage_estimated: self.usage_estimated.then_some(true),
             queue_ms: 0.0,
             route_us: millis(self.decision_time) * 1e3,
             first_token_ms: self

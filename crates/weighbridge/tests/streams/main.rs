@@ -20,3 +20,4 @@ mod shutdown;
 mod support;
 mod turns;
 mod upstream_dies;
+mod usage;

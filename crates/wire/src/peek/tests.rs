@@ -1,4 +1,5 @@
 use super::*;
+use bytes::Bytes;
 
 fn peek(body: &str, wanted: &[&str]) -> Result<Peek, PeekError> {
     let wanted: Vec<_> = wanted.iter().map(|path| BodyPath::parse(path).unwrap()).collect();
@@ -176,5 +177,94 @@ fn paths_are_checked() {
     );
     for bad in ["", ".", "a.", ".a", "a..b", "a.b.c.d.e.f.g.h.i"] {
         assert!(BodyPath::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn usage_is_asked_for_where_it_is_not_yet() {
+    for (body, expect) in [
+        (
+            r#" {"stream":true ,"model":"m"}"#,
+            r#" {"stream_options":{"include_usage":true},"stream":true ,"model":"m"}"#,
+        ),
+        (
+            r#"{"stream":true,"stream_options": null }"#,
+            r#"{"stream":true,"stream_options": {"include_usage":true} }"#,
+        ),
+        (
+            r#"{"stream":true,"stream_options": { }}"#,
+            r#"{"stream":true,"stream_options": {"include_usage":true }}"#,
+        ),
+        (
+            r#"{"stream_options":{"other" : 1e400},"stream":true}"#,
+            r#"{"stream_options":{"include_usage":true,"other" : 1e400},"stream":true}"#,
+        ),
+        (
+            r#"{"stream_options":{"other":1,"include_usage" : false },"stream":true}"#,
+            r#"{"stream_options":{"other":1,"include_usage" : true },"stream":true}"#,
+        ),
+        (
+            r#"{"stream_options":{"include_usage":null},"stream":true}"#,
+            r#"{"stream_options":{"include_usage":true},"stream":true}"#,
+        ),
+        // The last of two counts.
+        (
+            r#"{"stream_options":{"include_usage":true,"include_usage":false},"stream":true}"#,
+            r#"{"stream_options":{"include_usage":true,"include_usage":true},"stream":true}"#,
+        ),
+    ] {
+        let bytes = Bytes::from_static(body.as_bytes());
+        let peek = Peek::new(body.as_bytes(), &[]).unwrap();
+        let model = peek.model.clone();
+        assert!(peek.can_ask_for_usage(), "{body}");
+        let got = rewrite(&bytes, &peek, (model.as_deref().unwrap_or("n"), true));
+        let expect = match model {
+            Some(_) => expect.to_owned(),
+            None => expect.replacen('{', r#"{"model":"n","#, 1),
+        };
+        assert_eq!(got, expect);
+        assert_eq!(Peek::new(&got, &[]).unwrap().include_usage, Some(true));
+    }
+}
+
+#[test]
+fn usage_is_not_asked_for_twice_nor_where_it_makes_no_sense() {
+    for body in [
+        r#"{"stream":true,"stream_options":{"include_usage":true}}"#,
+        r#"{"stream":true,"stream_options":{"include_usage":"yes"}}"#,
+        r#"{"stream":true,"stream_options":[]}"#,
+        r#"{"stream":false}"#,
+        r#"{"stream":null,"stream_options":{}}"#,
+        "{}",
+    ] {
+        let bytes = Bytes::from_static(body.as_bytes());
+        let peek = Peek::new(body.as_bytes(), &[]).unwrap();
+        assert!(!peek.can_ask_for_usage(), "{body}");
+        assert_eq!(
+            rewrite(&bytes, &peek, ("m", true)),
+            rewrite_model(&bytes, &peek, "m")
+        );
+    }
+}
+
+#[test]
+fn model_and_usage_are_written_in_either_order() {
+    for (body, expect) in [
+        (
+            r#"{"stream":true,"model":"a","stream_options":{}}"#,
+            r#"{"stream":true,"model":"bb","stream_options":{"include_usage":true}}"#,
+        ),
+        (
+            r#"{"stream":true,"stream_options":null,"model":"a","n":1}"#,
+            r#"{"stream":true,"stream_options":{"include_usage":true},"model":"bb","n":1}"#,
+        ),
+        (
+            r#"{"model":"a","stream":true}"#,
+            r#"{"stream_options":{"include_usage":true},"model":"bb","stream":true}"#,
+        ),
+    ] {
+        let bytes = Bytes::from_static(body.as_bytes());
+        let peek = Peek::new(body.as_bytes(), &[]).unwrap();
+        assert_eq!(rewrite(&bytes, &peek, ("bb", true)), expect);
     }
 }

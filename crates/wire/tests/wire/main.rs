@@ -12,3 +12,4 @@ mod recorded;
 mod recordings;
 #[cfg(test)]
 mod splitting;
+mod unasked;

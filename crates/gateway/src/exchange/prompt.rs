@@ -1,0 +1,41 @@
+//! What a stream remembers of its prompt, for the case that nobody says what it cost.
+
+use bytes::Bytes;
+use weighbridge_wire::prompt_tokens;
+
+/// Largest body that is kept until the stream ends. Few streams need it, so the work is left to these, and the memory of
+/// many open streams stays small.
+const KEPT_MAX: usize = 4 * 1024;
+/// Bytes of text that stand for a larger one.
+const SAMPLE_MAX: usize = 16 * 1024;
+
+/// A prompt whose tokens may have to be estimated.
+pub(crate) enum Prompt {
+    Body(Box<[u8]>),
+    Estimated(u64),
+}
+
+impl Prompt {
+    /// Of a request's body.
+    pub(crate) fn of(body: &Bytes) -> Self {
+        if body.len() <= KEPT_MAX {
+            // A copy, because the piece may keep all of a much larger buffer.
+            Self::Body((&**body).into())
+        } else {
+            Self::Estimated(prompt_tokens(body, SAMPLE_MAX))
+        }
+    }
+
+    /// Where nothing is estimated.
+    pub(crate) fn none() -> Self {
+        Self::Estimated(0)
+    }
+
+    /// Its tokens.
+    pub(crate) fn tokens(&self) -> u64 {
+        match self {
+            Self::Body(body) => prompt_tokens(body, SAMPLE_MAX),
+            Self::Estimated(tokens) => *tokens,
+        }
+    }
+}

@@ -6,6 +6,7 @@
 
 mod answer;
 mod api;
+mod connections;
 mod guard;
 mod names;
 mod openapi;
@@ -57,5 +58,6 @@ impl Served {
 pub async fn serve(admin: Admin, listener: TcpListener) -> std::io::Result<()> {
     let listen = listener.local_addr()?;
     let router = router::router(Served { admin, listen });
-    axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await
+    let listener = connections::Bounded::new(tokio::net::TcpListener::from_std(listener)?);
+    axum::serve(listener, router).await
 }

@@ -191,3 +191,34 @@ fn no_answer_holds_a_secret() {
     }
     assert!(!gateway.output().contains("canary"), "nor does a log line");
 }
+
+#[test]
+fn strangers_cannot_take_the_file_descriptors() {
+    let ups = Upstream::start_all(["a"]);
+    let gateway = gateway(&ups);
+    let open = || {
+        std::fs::read_dir(format!("/proc/{}/fd", gateway.pid()))
+            .unwrap()
+            .count()
+    };
+    let before = open();
+    let admin: std::net::SocketAddr = gateway
+        .admin_url("")
+        .trim_start_matches("http://")
+        .parse()
+        .unwrap();
+    let begin = || {
+        let mut client = raw(admin);
+        client.write("GET /metrics HTTP/1.1\r\nx-slow: ").unwrap();
+        client
+    };
+    let slow: Vec<_> = (0..300).map(|_| begin()).collect();
+    assert!(eventually(SOON, || open() >= before + 60), "some are taken");
+    // Requests of clients still pass, and no more connections are taken meanwhile.
+    for _ in 0..20 {
+        assert_eq!(client::get(&gateway.url("/health"), &[]).status, 200);
+    }
+    assert!(open() <= before + 80, "{} and then {} are open", before, open());
+    drop(slow);
+    assert_eq!(client::get(&gateway.admin_url("/metrics"), &[]).status, 200);
+}

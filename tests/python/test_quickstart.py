@@ -22,6 +22,11 @@ ROOT = Path(__file__).parents[2]
 UP_WITHIN_S = 300
 
 
+def hear_interrupts():
+    """What runs in the background may have been started deaf to Ctrl-C, which a shell cannot undo for itself."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Quickstart:
     """A running ./quickstart in a session of its own, so that Ctrl-C and what it leaves behind can be told apart."""
 
@@ -31,7 +36,7 @@ class Quickstart:
         with self.output.open("wb") as output:
             self.child = subprocess.Popen(
                 [str(ROOT / "quickstart"), "--binary", program("weighbridge"), *options], stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, "WEIGHBRIDGE_CACHE": ".cache/test", **environment})
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=hear_interrupts, env={**os.environ, "WEIGHBRIDGE_CACHE": ".cache/test", **environment})
 
     def text(self):
         return self.output.read_text(encoding="utf-8", errors="replace")

@@ -107,6 +107,11 @@ pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(raw).ok().map(Cow::Owned)
 }
 
+/// Whether `text` is all that stands between the quotes of a string.
+pub(crate) fn is_string_inside(text: &str) -> bool {
+    Reader::new(text).is_string_inside()
+}
+
 /// The non-negative integer that a raw value holds; None for any other.
 pub(crate) fn integer(raw: &str) -> Option<u64> {
     raw.parse().ok()

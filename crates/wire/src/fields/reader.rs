@@ -193,11 +193,26 @@ impl<'a> Reader<'a> {
         if self.at > start { Ok(()) } else { Err(Malformed) }
     }
 
+    /// Whether the whole text could stand between the quotes of a string.
+    pub(super) fn is_string_inside(&mut self) -> bool {
+        while self.plain_part() == Some(b'\\') {
+            if self.escape().is_err() {
+                return false;
+            }
+        }
+        self.byte().is_none()
+    }
+
+    /// Skips the part of a string that is what it stands for, and gives the byte behind it.
+    fn plain_part(&mut self) -> Option<u8> {
+        self.at += super::blocks::plain_len(&self.json.as_bytes()[self.at..]);
+        self.byte()
+    }
+
     /// The rest of a string, from behind its opening quote to behind its closing one.
     fn string(&mut self) -> Result<(), Malformed> {
         loop {
-            self.at += super::blocks::plain_len(&self.json.as_bytes()[self.at..]);
-            match self.byte() {
+            match self.plain_part() {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());

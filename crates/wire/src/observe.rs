@@ -3,13 +3,10 @@
 use crate::api::Api;
 use crate::estimate::{NO_TEXT, TextTokens};
 use crate::fields::{each_field, each_item, says_something};
+use crate::repeat::{Pieces, Repeat};
 use crate::said::{InBandError, Said};
 use crate::sse::{Event, EventKind, Scanner};
 use crate::usage::{Tally, Usage};
-
-mod repeat;
-
-use repeat::{Pieces, Repeat};
 
 /// Watches one response stream. Feed it every chunk in order; the bytes stay the relay's.
 #[derive(Debug)]
@@ -53,6 +50,8 @@ struct Seen {
     error: Option<InBandError>,
     error_first: bool,
     repeat: Repeat,
+    /// The name of the event that it is of.
+    repeat_name: Option<&'static str>,
 }
 
 impl StreamObserver {
@@ -166,7 +165,10 @@ impl Seen {
         if event.kind == EventKind::Comment || (api == Api::Messages && event.name == Some("ping")) {
             return;
         }
-        if let Some(text) = self.repeat.text_of(event) {
+        if event.kind == EventKind::Data
+            && event.name == self.repeat_name
+            && let Some(text) = self.repeat.text_of(event.data)
+        {
             self.written.add_json(text);
             self.note(Note::Content, fed);
             return;
@@ -242,7 +244,7 @@ impl Seen {
             };
             self.fail(said);
         } else if parsed.is_ok() && event.name.is_none() && !counts {
-            self.repeat.learn((json, None), &pieces);
+            self.repeat.learn(json, &pieces);
         }
         note
     }
@@ -360,7 +362,8 @@ impl Seen {
                         }
                     });
                     if read.is_ok() && whole.is_ok() {
-                        self.repeat.learn((json, Some("content_block_delta")), &pieces);
+                        self.repeat.learn(json, &pieces);
+                        self.repeat_name = Some("content_block_delta");
                     }
                 }
                 return Note::Content;

@@ -5,30 +5,28 @@
 //! whole of a string: then JSON's grammar leaves no other reading than the same values with another text.
 
 use crate::fields::is_string_inside;
-use crate::sse::{Event, EventKind};
 
 /// The longest frame that is kept, bytes: per stream.
 const FRAME_BYTES_MAX: usize = 1024;
 
 /// What stands round the text of an event that was read. Empty: none was, or it cannot be told by its text alone.
 #[derive(Debug, Default)]
-pub(super) struct Repeat {
+pub(crate) struct Repeat {
     frame: Vec<u8>,
     /// Where the text stands in it: behind the opening quote.
     place: usize,
-    name: Option<&'static str>,
 }
 
 /// The texts of one event.
 #[derive(Debug, Default)]
-pub(super) struct Pieces<'a> {
+pub(crate) struct Pieces<'a> {
     last: Option<&'a str>,
     count: usize,
 }
 
 impl<'a> Pieces<'a> {
     /// Takes the raw value of one.
-    pub(super) fn add(&mut self, raw: &'a str) {
+    pub(crate) fn add(&mut self, raw: &'a str) {
         self.last = Some(raw);
         self.count += 1;
     }
@@ -41,10 +39,17 @@ impl<'a> Pieces<'a> {
 }
 
 impl Repeat {
-    /// Remembers an event whose only effect is that of its `pieces`; one that has more of them is not for here.
-    pub(super) fn learn(&mut self, (json, name): (&str, Option<&'static str>), pieces: &Pieces<'_>) {
+    /// Remembers the data of an event whose only effect is that of its `pieces`; one that has more of them is not for here.
+    pub(crate) fn learn(&mut self, json: &str, pieces: &Pieces<'_>) {
+        match pieces.only() {
+            Some(text) => self.learn_text(json, text),
+            None => self.frame.clear(),
+        }
+    }
+
+    /// Remembers the data of an event that differs from others in `text`, the inside of one of its strings.
+    pub(crate) fn learn_text(&mut self, json: &str, text: &str) {
         self.frame.clear();
-        let Some(text) = pieces.only() else { return };
         if json.len() - text.len() > FRAME_BYTES_MAX {
             return;
         }
@@ -55,17 +60,16 @@ impl Repeat {
         self.frame.extend_from_slice(before.as_bytes());
         self.frame.extend_from_slice(behind.as_bytes());
         self.place = start;
-        self.name = name;
     }
 
-    /// The text of `event`, quotes included, if it repeats the event that was read and says something.
-    pub(super) fn text_of<'a>(&self, event: &Event<'a>) -> Option<&'a str> {
+    /// The text of an event with this data, quotes included, if it repeats the event that was read and says something.
+    pub(crate) fn text_of<'a>(&self, data: &'a [u8]) -> Option<&'a str> {
         let (before, behind) = self.frame.split_at_checked(self.place)?;
-        if behind.is_empty() || event.kind != EventKind::Data || event.name != self.name {
+        if behind.is_empty() {
             return None;
         }
-        let inside = event.data.strip_prefix(before)?.strip_suffix(behind)?;
-        let quoted = &event.data[self.place - 1..self.place + inside.len() + 1];
+        let inside = data.strip_prefix(before)?.strip_suffix(behind)?;
+        let quoted = &data[self.place - 1..self.place + inside.len() + 1];
         let text = std::str::from_utf8(quoted).ok()?;
         (!inside.is_empty() && is_string_inside(&text[1..text.len() - 1])).then_some(text)
     }

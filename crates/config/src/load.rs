@@ -125,7 +125,7 @@ fn load_text(source: &Source<'_>, env: &dyn Fn(&str) -> Option<String>) -> Resul
                 text_hash: text_hash(source.text.as_bytes()),
             })
         }
-        _ => Err(Problems::new(reader.problems)),
+        _ => Err(Problems::new(reader.problems).beside(reader.warnings)),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod gateway;
 pub mod lifecycle;
 pub mod limits;
 pub mod local;
+mod memory;
 mod probes;
 pub mod reload;
 pub mod server;

@@ -12,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EXAMPLES: &str = "\
 Examples:
   weighbridge demo                                (a look around; needs no engine and no config)
-  weighbridge check --config weighbridge.yaml
+  weighbridge check weighbridge.yaml
   weighbridge serve --config weighbridge.yaml
   weighbridge status --watch                      (from another terminal)";
 

@@ -89,7 +89,7 @@ pub(crate) fn check(call: &Call<'_>) -> Result<Answer> {
         Err(problems) => Checked {
             ok: false,
             problems: problems.iter().cloned().collect(),
-            warnings: Vec::new(),
+            warnings: problems.warnings().to_vec(),
             changes: Vec::new(),
         },
         Ok(loaded) => {

@@ -92,7 +92,7 @@ pub(crate) fn returned(upstream: &HeaderMap, secrets: &[String]) -> HeaderMap {
             || [SET_COOKIE, LOCATION, SERVER].contains(name)
             || *name == SET_COOKIE2
             || *name == X_REQUEST_ID
-            || name.as_str().starts_with("x-weighbridge-")
+            || is_ours(name.as_str())
             || named.contains(name)
             || holds_secret(value.as_bytes(), secrets);
         if !dropped {
@@ -100,6 +100,11 @@ pub(crate) fn returned(upstream: &HeaderMap, secrets: &[String]) -> HeaderMap {
         }
     }
     client
+}
+
+/// Headers that say what only the gateway may say: of itself, and of the pages that may read its answers.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("x-weighbridge-") || name.starts_with("access-control-")
 }
 
 /// Whether one of `secrets` stands in `bytes`.
@@ -214,6 +219,7 @@ mod tests {
             ("location", "http://elsewhere"),
             ("x-debug", "key=UPSECRET123;"),
             ("x-request-id", "up-1"),
+            ("access-control-allow-origin", "*"),
             ("content-type", "application/json"),
         ]);
         let client = returned(&upstream, &["UPSECRET123".to_owned()]);

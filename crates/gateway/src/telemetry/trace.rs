@@ -187,7 +187,10 @@ mod tests {
 
     #[test]
     fn a_higher_version_is_read_by_its_first_fields() {
-        for value in [GIVEN.replacen("00", "cc", 1), GIVEN.replacen("00", "01", 1) + "-what-else"] {
+        for value in [
+            GIVEN.replacen("00", "cc", 1),
+            GIVEN.replacen("00", "01", 1) + "-what-else",
+        ] {
             let sent = sent(&[&value]);
             assert_eq!((&sent[..3], &sent[3..35]), ("00-", &GIVEN[3..35]), "{value}");
         }

@@ -24,7 +24,7 @@ Examples:
   weighbridge serve                 (finds the engines that run on this machine)";
 
 /// The file that is taken where none is named.
-const USUAL_CONFIG: &str = "weighbridge.yaml";
+pub(crate) const USUAL_CONFIG: &str = "weighbridge.yaml";
 
 /// Arguments of `weighbridge serve`.
 #[derive(clap::Args)]

@@ -78,7 +78,7 @@ impl Gateway {
     /// What of the config could not be loaded, for a person.
     pub(crate) fn with_probes(setup: Setup) -> Result<(Arc<Self>, ProbeQueue), String> {
         let metrics = Metrics::new();
-        let log = LogWriter::start(setup.request_log, metrics.clone())
+        let log = LogWriter::start("request-log", setup.request_log, metrics.log_dropped())
             .map_err(|error| format!("cannot start the log thread: {error}"))?;
         let clock = Clock::start();
         let mut core = Core {

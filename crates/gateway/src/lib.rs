@@ -17,6 +17,7 @@ mod memory;
 mod probes;
 pub mod reload;
 pub mod server;
+pub mod service;
 pub mod snapshot;
 pub mod telemetry;
 mod upstream;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod exit;
+mod messages;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    messages::tell_of_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -395,6 +395,7 @@ fn a_stream_that_flows_keeps_an_endpoint_healthy() {
             let at = world.now;
             world.step(Event::Progress { endpoint: id, at });
         }
+        world.until(world.now.nanos() / 1_000_000 + 100);
         world.probed(0, false);
         (world.state(0), world.view(0, 0).probe_failures)
     };

@@ -9,8 +9,10 @@
 
 mod cors;
 mod memory;
+mod messages;
 mod probes;
 #[allow(dead_code, reason = "each area uses its own part")]
 #[path = "../shared/mod.rs"]
 mod shared;
 mod traces;
+mod warnings;

@@ -16,6 +16,7 @@ pub mod local;
 mod memory;
 mod probes;
 pub mod reload;
+mod secrets;
 pub mod server;
 pub mod service;
 pub mod snapshot;

@@ -6,6 +6,7 @@ use http::header::{
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SERVER, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
+use memchr::memmem;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -111,7 +112,7 @@ fn is_ours(name: &str) -> bool {
 pub(crate) fn holds_secret(bytes: &[u8], secrets: &[String]) -> bool {
     secrets.iter().any(|secret| {
         let secret = secret.as_bytes();
-        bytes.len() >= secret.len() && bytes.windows(secret.len()).any(|window| window == secret)
+        bytes.len() >= secret.len() && memmem::find(bytes, secret).is_some()
     })
 }
 
@@ -130,10 +131,7 @@ pub(crate) fn secrets_blanked(bytes: Bytes, secrets: &[String]) -> Bytes {
     let mut blanked = BytesMut::from(&*bytes);
     for secret in secrets.iter().map(String::as_bytes) {
         let mut at = 0;
-        while let Some(found) = blanked[at..]
-            .windows(secret.len())
-            .position(|window| window == secret)
-        {
+        while let Some(found) = memmem::find(&blanked[at..], secret) {
             at += found;
             blanked[at..at + secret.len()].fill(b'*');
         }

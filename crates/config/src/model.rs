@@ -1,5 +1,6 @@
 //! The user's file as sections: what may be written, before anything is resolved.
 
+pub(crate) mod discovery;
 pub(crate) mod keys;
 pub(crate) mod policies;
 pub(crate) mod pools;

@@ -11,6 +11,8 @@ mod dns;
 mod file;
 mod fleet;
 mod status;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub(crate) use fleet::{Fleet, WatchQueue};

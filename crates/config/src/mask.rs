@@ -1,5 +1,6 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
+use crate::discovery::{Discovery, Records};
 use crate::resolved::{
     Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, Usage,
 };
@@ -145,7 +146,18 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("kind", json!(pool.kind.as_str())),
         ("model", json!(pool.model)),
         ("description", json!(pool.description)),
-        ("endpoints", show_endpoints(spec, pool)),
+        (
+            "endpoints",
+            // What a source outside of the file says is no part of it.
+            match pool.discovery {
+                Some(_) => Value::Null,
+                None => show_endpoints(spec, pool),
+            },
+        ),
+        (
+            "discovery",
+            pool.discovery.as_ref().map_or(Value::Null, show_discovery),
+        ),
         (
             "api_keys",
             if keys.is_empty() { Value::Null } else { json!(keys) },
@@ -213,6 +225,32 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
             ])
         })
         .collect()
+}
+
+fn show_discovery(discovery: &Discovery) -> Value {
+    let dns = match discovery {
+        Discovery::File(path) => return json!({"file": path}),
+        Discovery::Dns(dns) => dns,
+    };
+    let (kind, port) = match dns.records {
+        Records::Address { port } => ("a", json!(port)),
+        Records::Service => ("srv", Value::Null),
+    };
+    let dns = object([
+        ("name", json!(dns.name)),
+        ("type", json!(kind)),
+        ("port", port),
+        ("scheme", json!(if dns.https { "https" } else { "http" })),
+        ("path", json!((!dns.prefix.is_empty()).then_some(&dns.prefix))),
+        ("ttl_min", time(dns.ttl_min)),
+        ("ttl_max", time(dns.ttl_max)),
+        ("empty_after", time(dns.empty_after)),
+        (
+            "resolver",
+            json!((!dns.resolver.is_empty()).then_some(&dns.resolver)),
+        ),
+    ]);
+    json!({"dns": dns})
 }
 
 fn show_tls(pool: &Pool) -> Value {

@@ -184,6 +184,24 @@ pub(crate) fn providers(reader: &mut Reader<'_>, pools: &[Resolved]) {
     }
 }
 
+/// Warns of pools that follow the same source: requests in flight are counted per pool.
+pub(crate) fn same_source(reader: &mut Reader<'_>, pools: &[Resolved]) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for Resolved { node, pool, .. } in pools {
+        let Some(discovery) = &pool.discovery else {
+            continue;
+        };
+        if let Some(first) = seen.insert(discovery.shown(), &pool.name) {
+            let place = reader.child(*node, "discovery").unwrap_or(*node);
+            reader.warn(
+                place,
+                format!("the pool `{first}` follows the same source, and neither sees the other's requests in flight"),
+                "name one pool in several routes, or keep it if the engines tell the models apart",
+            );
+        }
+    }
+}
+
 /// Warns of retries after which a request may have been done twice, or that cannot help.
 pub(crate) fn retry(reader: &mut Reader<'_>, on: &At<Vec<At<RetryOn>>>) {
     for At { node, value } in &on.value {

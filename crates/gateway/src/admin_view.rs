@@ -1,6 +1,6 @@
 //! The shapes in which the admin API, headers and the command line show what is going on.
 
-use crate::clock::{Clock, rfc3339};
+use crate::clock::rfc3339;
 use crate::gateway::Gateway;
 use crate::snapshot::{RouteEntry, Snapshot};
 use crate::telemetry::decisions::Taken;
@@ -255,16 +255,22 @@ pub struct EndpointShown {
 pub fn endpoints(gateway: &Gateway, snapshot: &Snapshot, view: &FleetView) -> Vec<EndpointShown> {
     view.endpoints
         .iter()
-        .map(|endpoint| endpoint_shown(&gateway.clock, snapshot, (view, endpoint)))
+        .map(|endpoint| endpoint_shown(gateway, snapshot, (view, endpoint)))
         .collect()
 }
 
 fn endpoint_shown(
-    clock: &Clock,
+    gateway: &Gateway,
     snapshot: &Snapshot,
     (view, of): (&FleetView, &EndpointView),
 ) -> EndpointShown {
-    let upstream = snapshot.upstream(of.id);
+    let clock = &gateway.clock;
+    let upstream = snapshot
+        .upstream(of.id)
+        .cloned()
+        .or_else(|| gateway.upstream(of.id));
+    let upstream = upstream.as_deref();
+    let found = upstream.is_some_and(|upstream| upstream.pool.config.discovery.is_some());
     let until = of.state.until;
     EndpointShown {
         pool: of.pool.to_string(),
@@ -274,7 +280,11 @@ fn endpoint_shown(
             .map(|upstream| upstream.labels.iter().cloned().collect())
             .unwrap_or_default(),
         state: of.state.kind,
-        reason: of.state.reason.clone(),
+        reason: if of.removed && found {
+            "removed by discovery".to_owned()
+        } else {
+            of.state.reason.clone()
+        },
         until: until.map(|until| rfc3339(clock.wall(until))),
         seconds_left: until.map(|until| until.since(view.now).as_secs_f64()),
         removed: of.removed,

@@ -34,6 +34,7 @@ impl Scheduler {
         request.all_refused &= is_connect_failure(outcome);
         // The attempt was an answer of a kind, so an earlier refusal no longer is what the client gets.
         request.refusal = None;
+        self.refresh(&mut request);
         if !ended.committed && request.may_go_on() && self.budget_allows(&request) {
             request = match self.go_on(request, outcome, actions) {
                 None => return,
@@ -42,6 +43,18 @@ impl Scheduler {
         }
         let retry_after = self.relay_retry_after(&request, outcome);
         self.finish(request, Verdict::Relay { retry_after }, actions);
+    }
+
+    /// Lets a request that is to be tried again see the endpoints of now: those of its arrival may all be gone. Where more
+    /// than endpoints has changed, it keeps the route that it came to.
+    fn refresh(&self, request: &mut Request) {
+        let route = self.routes.get(request.plan.id.0 as usize);
+        if let Some(route) = route.filter(|route| !route.removed)
+            && !Arc::ptr_eq(&route.plan, &request.plan)
+            && route.plan.same_rules(&request.plan)
+        {
+            request.plan = Arc::clone(&route.plan);
+        }
     }
 
     /// Tries elsewhere after a failed attempt, or gives the request back. What lives comes first, on this route and then
@@ -101,6 +114,7 @@ impl Scheduler {
         let Some((mut request, attempt)) = self.take_running(id, Some(number)) else {
             return;
         };
+        self.refresh(&mut request);
         let may = request.plan.retry.on_timeout && request.may_go_on() && self.budget_allows(&request);
         request.tried.push(Tried::after(&attempt, Outcome::TimedOut));
         if may && let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {

@@ -107,16 +107,11 @@ impl Flight {
         turn
     }
 
-    /// The upstream of `dispatch`, by the snapshot that the request started with, or the current one where a reload
-    /// came in between.
+    /// The upstream of `dispatch`, by the snapshot that the request started with, or as it is known now where the fleet
+    /// has changed in between.
     fn upstream(&self, dispatch: &Dispatch) -> Option<Arc<Upstream>> {
-        self.snapshot.upstream(dispatch.endpoint).cloned().or_else(|| {
-            self.worker
-                .gateway
-                .snapshot()
-                .upstream(dispatch.endpoint)
-                .cloned()
-        })
+        let known = self.snapshot.upstream(dispatch.endpoint).cloned();
+        known.or_else(|| self.worker.gateway.upstream(dispatch.endpoint))
     }
 
     fn dispatched(&mut self, dispatch: &Dispatch) {

@@ -1,0 +1,53 @@
+//! Every seed holds in every test run, so that the targets stay true between two fuzzings.
+
+use weighbridge_fuzz_targets::{TARGETS, seeds};
+
+fn replay(name: &str) {
+    let target = TARGETS
+        .iter()
+        .find(|target| target.name == name)
+        .expect("a target");
+    let own = seeds::own(name);
+    assert!(own.len() > 5, "{} seeds", own.len());
+    let all = own.into_iter().chain(seeds::recorded(name));
+    for input in all {
+        // As they are, cut short, and with one byte changed.
+        (target.check)(&input);
+        (target.check)(&input[..input.len() / 2]);
+        let mut changed = input;
+        if let Some(middle) = changed.len().checked_sub(1).map(|last| last / 2) {
+            changed[middle] ^= 1;
+        }
+        (target.check)(&changed);
+    }
+}
+
+#[test]
+fn streams() {
+    replay("stream");
+}
+
+#[test]
+fn bodies() {
+    replay("body");
+}
+
+#[test]
+fn requests() {
+    replay("http_request");
+}
+
+#[test]
+fn answers() {
+    replay("http_answer");
+}
+
+#[test]
+fn configs() {
+    replay("config");
+}
+
+#[test]
+fn histories() {
+    replay("scheduler");
+}

@@ -196,9 +196,11 @@ impl<'a> Reader<'a> {
         if method == "HEAD" || (100..200).contains(&status) || [204, 304].contains(&status) {
             return Ok(message);
         }
-        if message.is_chunked()? {
+        // A coding that does not end in chunks ends with the connection.
+        let coded = message.first("transfer-encoding").is_some();
+        if message.is_chunked() == Ok(true) {
             message.body = self.chunks()?;
-        } else if let Some(length) = message.length()? {
+        } else if let Some(length) = message.length()?.filter(|_| !coded) {
             message.body = self.take(length)?.to_vec();
         } else {
             message.until_close = true;

@@ -231,8 +231,8 @@ impl Books {
             pool.protocols.serves(request.protocols),
             "it speaks another protocol"
         );
-        let most = named(&self.spec).and_then(|pool| pool.max_inflight);
-        assert!(most.is_none_or(|most| is.inflight <= most), "full");
+        let pool = named(&self.spec).expect("a pool of the fleet");
+        assert!(pool.max_inflight.is_none_or(|most| is.inflight <= most), "full");
         assert!(dispatch.key < pool.keys);
         assert!(was.weight.0 > 0 && !was.removed && was.state.kind != StateKind::Draining);
         // Other events change the states that the decision saw.

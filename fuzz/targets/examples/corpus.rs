@@ -2,6 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a tool of scripts/fuzz, which shows its panic"
 )]
@@ -9,7 +10,11 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use weighbridge_fuzz_targets::{TARGETS, seeds};
+
+/// Inputs that take longer are told of.
+const SLOW: Duration = Duration::from_millis(500);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,7 +34,8 @@ fn write(name: &str, folder: &Path) {
     fs::create_dir_all(folder).expect("a folder");
     let recorded = seeds::recorded(name);
     println!("{name}: {} recorded seeds", recorded.len());
-    for seed in seeds::own(name).into_iter().chain(recorded) {
+    let borrowed = seeds::borrowed(name);
+    for seed in seeds::own(name).into_iter().chain(recorded).chain(borrowed) {
         let mut hasher = DefaultHasher::new();
         seed.hash(&mut hasher);
         let file = folder.join(format!("{:016x}", hasher.finish()));
@@ -40,8 +46,15 @@ fn write(name: &str, folder: &Path) {
 fn replay(check: fn(&[u8]), folder: &Path) {
     let mut count = 0_u32;
     for file in fs::read_dir(folder).expect("a folder").flatten() {
-        check(&fs::read(file.path()).expect("a file"));
-        count += 1;
+        // A fuzzer at work drops what it can do without.
+        if let Ok(input) = fs::read(file.path()) {
+            let began = Instant::now();
+            check(&input);
+            if began.elapsed() > SLOW {
+                println!("{:?} for {}", began.elapsed(), file.path().display());
+            }
+            count += 1;
+        }
     }
     println!("{count} inputs hold");
 }

@@ -2,7 +2,11 @@
 //! problems that have a place.
 
 use secrecy::ExposeSecret as _;
-use weighbridge_config::{Config, Loaded, Problems, diff, load_str, masked, schema};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use weighbridge_config::{
+    Config, Loaded, Problems, diff, load as load_file, load_beside, load_str, masked, refuses_reload, schema,
+};
 
 /// Every secret of the seeds begins so.
 const MARK: &str = "wbSECRET";
@@ -10,21 +14,70 @@ const MARK: &str = "wbSECRET";
 /// The text.
 pub fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
+    check_file(data);
     match load(&text) {
         Ok(loaded) => check_loaded(&text, &loaded),
         Err(problems) => check_problems(&text, &problems),
     }
 }
 
-fn load(text: &str) -> Result<Loaded, Problems> {
-    load_str("fuzz.yaml", text, &|name| match name {
+fn env(name: &str) -> Option<String> {
+    match name {
         "KEY" => Some(format!("{MARK}-from-env")),
         "URL" => Some("http://h:1/?key=wbSECRET-in-url".to_owned()),
         "EMPTY" => Some(String::new()),
         "SPACED" => Some(format!("{MARK} two")),
         _ => None,
-    })
+    }
 }
+
+fn load(text: &str) -> Result<Loaded, Problems> {
+    load_str("fuzz.yaml", text, &env)
+}
+
+/// From a file it is the same, but for files that it names, which are looked for beside it.
+fn check_file(data: &[u8]) {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    let file = FILE
+        .get_or_init(|| std::env::temp_dir().join(format!("weighbridge-fuzz-{}.yaml", std::process::id())));
+    std::fs::write(file, data).expect("a temporary file");
+    let from_file = load_file(file, &env);
+    let Ok(text) = std::str::from_utf8(data) else {
+        let problems = from_file.expect_err("it is no text");
+        assert!(problems.to_string().contains("not UTF-8"), "{problems}");
+        return;
+    };
+    let beside = load_beside(file, ("fuzz.yaml", text), &env);
+    assert_eq!(from_file.is_ok(), beside.is_ok());
+    if let (Ok(one), Ok(other)) = (from_file, beside) {
+        assert!(diff(&one.config, &other.config).is_empty());
+    }
+}
+
+/// Against another config, what changes is told, and both ways round.
+fn check_changes(config: &Config) {
+    static OTHER: OnceLock<Config> = OnceLock::new();
+    let other = OTHER.get_or_init(|| load(OTHER_TEXT).expect("a good config").config);
+    for (old, new) in [(config, other), (other, config)] {
+        for change in diff(old, new) {
+            assert!(
+                !change.is_empty() && !change.contains("wbSECRET-other"),
+                "{change}"
+            );
+        }
+        if let Some(told) = refuses_reload(old, new) {
+            assert!(told.contains("restart"), "{told}");
+        }
+    }
+}
+
+/// What configs are compared with.
+const OTHER_TEXT: &str = "admin: {listen: 127.0.0.1:5, token: wbSECRET-other}
+keys: [{name: k, key: wbSECRET-other-key}]
+pools:
+  - {name: a, kind: openai, api_key: wbSECRET-other, endpoints: [{name: x, url: 'http://h:1/?k=wbSECRET-other'}, {name: y, url: 'http://i:1'}]}
+  - {name: z, endpoints: ['http://j:1']}
+";
 
 fn check_problems(text: &str, problems: &Problems) {
     assert!(problems.count() > 0);
@@ -51,6 +104,7 @@ fn check_loaded(text: &str, loaded: &Loaded) {
         assert!(!warning.message.is_empty());
     }
     let shown = masked(config);
+    check_changes(config);
     check_shape(&shown);
     // Where secrets stand only where secrets belong, nothing that is shown holds one.
     let marks = text.matches(MARK).count()
@@ -86,7 +140,7 @@ fn secrets(config: &Config) -> usize {
 
 /// What is shown uses the keys of the schema, at the top and in pools and routes.
 fn check_shape(shown: &serde_json::Value) {
-    static SCHEMA: std::sync::OnceLock<serde_json::Value> = std::sync::OnceLock::new();
+    static SCHEMA: OnceLock<serde_json::Value> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| serde_json::to_value(schema()).expect("a schema is JSON"));
     let known = schema["properties"].as_object().expect("a schema of an object");
     for key in shown.as_object().expect("an object").keys() {

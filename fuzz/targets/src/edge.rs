@@ -49,7 +49,7 @@ pub(crate) struct Script {
 
 impl Edge {
     /// Starts a gateway whose only pool is the upstream; `settings` are further parts of its config.
-    pub(crate) fn start(settings: &str) -> Self {
+    pub(crate) fn start(auth: &str, settings: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let upstream = Arc::new(Upstream::default());
@@ -61,10 +61,10 @@ impl Edge {
             }
         });
         let yaml = format!(
-            "auth: none
+            "auth: {auth}
 admin: false
-server: {{listen: 127.0.0.1:0, max_body: 64KiB, trusted_proxies: [127.0.0.0/8]}}
-keys: [{{name: k, key: wb-client-key, models: ['m*']}}]
+server: {{listen: 127.0.0.1:0, max_body: 64KiB, trusted_proxies: [127.0.0.0/8, 'fd00::/8']}}
+keys: [{{name: k, key: wb-client-key, models: ['m*']}}, {{name: old, key: wb-old-key, expires: 2020-01-01}}]
 pools:
   - name: m
     kind: generic

@@ -12,11 +12,15 @@ const LONG: u8 = 0xfc;
 /// Stands for the upstream's own key.
 const KEY: u8 = 0xfd;
 
+/// One that asks for the usage of streams, and one that does not.
+const ROUTES: &str = "routes:
+  - {name: m, targets: [m], retry: {max_attempts: 1}}
+  - {name: n, targets: [m], retry: {max_attempts: 1}, usage: inject}";
+
 /// How the upstream ends, whether a stream is asked for, the places to cut at, and the bytes of the answer.
 pub fn check(data: &[u8]) {
     static EDGE: OnceLock<Edge> = OnceLock::new();
-    let edge =
-        EDGE.get_or_init(|| Edge::start("routes: [{name: m, targets: [m], retry: {max_attempts: 1}}]"));
+    let edge = EDGE.get_or_init(|| Edge::start("none", ROUTES));
     let mut input = Input(data);
     let flags = input.byte();
     let cuts = input.cuts();
@@ -29,7 +33,7 @@ pub fn check(data: &[u8]) {
         // An answer that does not end by itself would be waited for.
         close: flags & 1 == 1 || !whole,
     }));
-    let received = edge.converse(&[request(flags & 2 == 2).as_bytes()]);
+    let received = edge.converse(&[request(flags).as_bytes()]);
     edge.upstream.script(None);
     edge.settled();
     check_received(&received, &read);
@@ -37,10 +41,13 @@ pub fn check(data: &[u8]) {
     check_next(edge, 10);
 }
 
-fn request(stream: bool) -> String {
-    let body = format!("{{\"model\":\"m\",\"stream\":{stream}}}");
+fn request(flags: u8) -> String {
+    let path = ["/v1/chat/completions", "/v1/messages"][usize::from(flags >> 4 & 1)];
+    let model = ["m", "n"][usize::from(flags >> 3 & 1)];
+    let explain = ["", "x-weighbridge-explain: 1\r\n"][usize::from(flags >> 2 & 1)];
+    let body = format!("{{\"model\":\"{model}\",\"stream\":{}}}", flags & 2 == 2);
     format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nhost: x\r\n{explain}content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     )
 }
@@ -116,7 +123,7 @@ fn check_received(received: &[u8], read: &Result<(Message, usize), Tail>) {
 /// The next request gets the answer that is made for it, and no byte more. Until then it may be told that the engine waits, as
 /// its last answer asked for, or has just closed a connection that was kept.
 fn check_next(edge: &Edge, again: u32) {
-    let received = edge.converse(&[request(false).as_bytes()]);
+    let received = edge.converse(&[request(0).as_bytes()]);
     edge.settled();
     let (answers, tail) = http1::answers(&received, &["POST".to_owned()]);
     let got = edge.upstream.take_requests();

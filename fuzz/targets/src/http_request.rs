@@ -15,11 +15,12 @@ const BODY: u8 = 0xfb;
 /// Stands for more than a head or a body may have.
 const LONG: u8 = 0xfc;
 
-/// The places to cut at, and the bytes of the connection.
+/// Whether keys are needed, the places to cut at, and the bytes of the connection.
 pub fn check(data: &[u8]) {
-    static EDGE: OnceLock<Edge> = OnceLock::new();
-    let edge = EDGE.get_or_init(|| Edge::start(""));
+    static EDGES: OnceLock<[Edge; 2]> = OnceLock::new();
+    let edges = EDGES.get_or_init(|| ["none", "keys"].map(|auth| Edge::start(auth, "")));
     let mut input = Input(data);
+    let edge = &edges[input.below(2)];
     let cuts = input.cuts();
     let sent = written_out(input.0);
     edge.upstream.take_requests();

@@ -29,6 +29,23 @@ pub fn own(target: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
+/// What only a fuzzer has the time for: what the tests of the config are about.
+#[must_use]
+pub fn borrowed(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../crates")
+        .join(target)
+        .join("tests");
+    if target != "config" {
+        return Vec::new();
+    }
+    let sources = files(&folder, ".rs");
+    sources
+        .iter()
+        .flat_map(|source| literals(&String::from_utf8_lossy(source)))
+        .collect()
+}
+
 /// The seeds of a target that come from the recordings; none where there are none.
 #[must_use]
 pub fn recorded(target: &str) -> Vec<Vec<u8>> {
@@ -73,6 +90,28 @@ fn files(folder: &Path, ending: &str) -> Vec<Vec<u8>> {
         .collect();
     paths.sort();
     paths.iter().filter_map(|path| fs::read(path).ok()).collect()
+}
+
+/// The pieces of config that the tests of a source file are about: its texts, as they are and as settings of a pool or a route.
+fn literals(source: &str) -> Vec<Vec<u8>> {
+    let lines = source
+        .lines()
+        .filter_map(|line| line.split_once('"')?.1.rsplit_once('"'));
+    lines
+        .flat_map(|(text, _)| {
+            let text = text.replace("\\n", "\n").replace("\\\"", "\"");
+            [
+                format!("pools: [{{name: a, endpoints: [http://h:1]}}]\n{text}"),
+                format!("pools: [{{name: a, endpoints: [http://h:1], {text}}}]\n"),
+                format!("pools: [{{name: a, endpoints: [{text}]}}, {{name: b, endpoints: [http://h:1]}}]\n"),
+                format!(
+                    "pools: [{{name: a, endpoints: [http://h:1]}}, {{name: b, endpoints: [http://i:1]}}]\nroutes: [{{name: r, targets: [a, {{pool: b, order: 2}}], {text}}}]\n"
+                ),
+                text,
+            ]
+        })
+        .map(String::into_bytes)
+        .collect()
 }
 
 /// A recording of data lines as the stream it was.
@@ -120,7 +159,10 @@ fn framed(content_type: &str, body: &[u8]) -> Vec<u8> {
 }
 
 fn answer(text: &[u8]) -> Vec<Vec<u8>> {
-    (0..4).map(|flags| [&[flags, 0], text].concat()).collect()
+    (0..32)
+        .step_by(3)
+        .map(|flags| [&[flags, 0], text].concat())
+        .collect()
 }
 
 /// Bytes that look random and are the same every day.
@@ -172,7 +214,7 @@ const BODIES: [&str; 14] = [
     r#"{"detail":[{"loc":["body","x"],"msg":"m"}],"tools":[{"type":"function"}],"prompt":[1,2],"input":["a","b"],"system":"s"}"#,
 ];
 
-const REQUESTS: [&str; 16] = [
+const REQUESTS: [&str; 17] = [
     "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}GET /health HTTP/1.1\r\nhost: x\r\n\r\n",
     "POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nd;x=y\r\n{\"model\":\"m\"}\r\n0\r\nt: 1\r\n\r\n",
     "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{\"model\":\"m\"}",
@@ -180,7 +222,8 @@ const REQUESTS: [&str; 16] = [
     "HEAD /v1/models HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/models/m%2Fx HTTP/1.1\r\nhost: x\r\nanthropic-version: 1\r\n\r\n",
     "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
     "POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nconnection: close, x-a\r\nconnection: te\r\nx-a: 1\r\nte: trailers\r\nupgrade: h2c\r\ncookie: a\r\nauthorization: Bearer wb-client-key\r\nx-request-id: abc\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
-    "POST /v1/responses HTTP/1.1\r\nhost: a\r\nhost: b\r\nx-forwarded-for: 1.2.3.4, 127.0.0.1\r\nx-model: m\r\nx-weighbridge-explain: 1\r\napi-key: k\r\ncontent-length: 2\r\n\r\n{}",
+    "POST /v1/responses HTTP/1.1\r\nhost: a\r\nhost: b\r\nx-forwarded-for: 1.2.3.4, 127.0.0.1\r\nx-model: m\r\nx-weighbridge-explain: 1\r\napi-key: wb-old-key\r\ncontent-length: 2\r\n\r\n{}",
+    "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: wb-client-key\r\nx-forwarded-for: 1.2.3.4, fd00::1, 10.0.0.1, 127.0.0.2\r\ntransfer-encoding: chunked\r\n\r\n12000\r\n{\"model\":\"m\"}",
     "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n{}",
     "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n folded: 1\r\nx : 1\r\n\r\n",
     "GET http://other/v1/models HTTP/1.1\r\nhost: x\r\n\r\nOPTIONS * HTTP/1.1\r\nhost: x\r\n\r\nCONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -191,7 +234,11 @@ const REQUESTS: [&str; 16] = [
     "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\n{\"model\":",
 ];
 
-const ANSWERS: [&str; 16] = [
+const ANSWERS: [&str; 20] = [
+    "HTTP/1.1 400 Bad\r\ncontent-type: application/json\r\ncontent-length: 64\r\n\r\n{\"error\":{\"message\":\"the key wbSECRETupstream\",\"type\":\"t\",\"code\":1}}",
+    "HTTP/1.1 401 No\r\ncontent-type: application/json\r\ncontent-length: 70\r\n\r\n{\"type\":\"error\",\"error\":{\"message\":\"wbSECRETupstream\",\"type\":\"typed\"}}",
+    "HTTP/1.1 200 OK\r\nx-a: wbSECRETupstream\r\ncontent-type: application/json\r\ncontent-length: 45\r\n\r\n{\"error\":{\"message\":\"wbSECRETupstream\",\"a\":1}}",
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 60\r\n\r\ndata: {\"error\":{\"message\":\"wbSECRETupstream\",\"code\":500}}\n\n ",
     "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\nkeep-alive: timeout=5\r\n\r\n{}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison",
     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nt: 1\r\n\r\n",
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nb\r\ndata: {}\r\n\r\n\r\n0\r\n\r\n",

@@ -1,5 +1,6 @@
 //! From sections to the resolved config: defaults, names, rules that span keys.
 
+mod fallbacks;
 mod keys;
 mod pools;
 mod retry;

@@ -239,3 +239,28 @@ fn providers_that_get_no_key_are_told() {
         check(&format!("pools: [{{name: p, {settings}}}]"), expect);
     }
 }
+
+#[test]
+fn a_fallback_after_an_attempt_needs_a_second_attempt() {
+    check(
+        &route("targets: [a], retry: false, fallback: [{route: b, on: [5xx]}, c]"),
+        &[
+            "routes[0].fallback[0]: the fallback to `b` is never taken: it follows an attempt, and the route `r` makes no more than one | fallbacks are attempts: give `retry` a `max_attempts` of 2 or more",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: false, fallback: [{route: b, on: [429, 5xx]}]"),
+        &[],
+    );
+}
+
+#[test]
+fn a_heartbeat_that_comes_too_late() {
+    check(&route("targets: [a], heartbeat: 59s"), &[]);
+    check(
+        &route("targets: [a], heartbeat: 60s"),
+        &[
+            "routes[0].heartbeat: many load balancers cut a connection that is silent for 60 seconds, so this heartbeat may come too late | give less than 60s, or `off` where nothing in front cuts",
+        ],
+    );
+}

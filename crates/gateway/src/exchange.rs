@@ -2,8 +2,10 @@
 
 pub(crate) mod attempt;
 pub(crate) mod body;
+mod clocks;
 pub mod explain;
 pub(crate) mod flight;
+mod guard;
 pub(crate) mod headers;
 pub(crate) mod intake;
 pub(crate) mod local;
@@ -13,6 +15,7 @@ pub(crate) mod relay;
 pub(crate) mod respond;
 pub(crate) mod run;
 pub(crate) mod session;
+pub(crate) mod waiting;
 
 use crate::client::connection::Client;
 use crate::server::Worker;
@@ -40,7 +43,7 @@ pub(crate) async fn handle(
     client.exchange.begin(request.version() == Version::HTTP_11);
     let flight = Flight::begin(&worker, &client, request.headers());
     let answer = match intake::take(flight, request).await {
-        Ok((flight, intake::Taken::Inference(intake))) => run::run(flight, *intake).await,
+        Ok((flight, intake::Taken::Inference(intake))) => waiting::serve(flight, *intake).await,
         Ok((flight, intake::Taken::Models(question))) => local::models(flight, &question),
         Err(refused) => respond::refused(refused),
     };

@@ -8,6 +8,7 @@ use secrecy::ExposeSecret;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 use weighbridge_config::resolved::{self, Config, Kind};
 use weighbridge_core::action::Bindings;
 use weighbridge_core::policies::session_affinity::{Config as Affinity, KeySource};
@@ -43,6 +44,10 @@ pub struct RouteEntry {
     /// What the route says of re-sending; none: as the pool.
     pub(crate) resend: Option<bool>,
     pub(crate) usage: resolved::Usage,
+    /// See [`resolved::Route::heartbeat`].
+    pub(crate) heartbeat: Option<Duration>,
+    /// See [`resolved::Route::finish`].
+    pub(crate) finish: bool,
     /// Series of requests that no target served.
     pub(crate) unserved: TargetSeries,
 }
@@ -173,6 +178,8 @@ impl Snapshot {
                 retry: spec.retry.clone(),
                 resend: route.resend,
                 usage: route.usage,
+                heartbeat: route.heartbeat,
+                finish: route.finish,
                 unserved: metrics.target(&route.name, ""),
             });
             routes.insert(route.name.clone(), entry.clone());

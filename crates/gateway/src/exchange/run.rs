@@ -38,10 +38,10 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
             Turn::Dispatch(dispatch) => match attempt::attempt(&mut run, *dispatch).await {
                 Attempted::Answered(answer) => return respond::answered(run, *answer),
                 Attempted::Failed(failure) => {
-                    let ending = failure.ending();
+                    let (ending, too_long) = (failure.ending(), failure.is_too_long());
                     run.flight.record.reason = Some(failure.for_log());
                     run.last = Some(failure);
-                    run.flight.ended(ending, false)
+                    run.flight.failed(ending, too_long)
                 }
                 Attempted::MovedOn(dispatch) => Turn::Dispatch(dispatch),
                 Attempted::Cut => return run.cut(),

@@ -208,26 +208,38 @@ fn fail2_a_route_that_falls_back_to_itself_is_refused_at_load() {
 }
 
 #[test]
-fn fail2_fallbacks_in_a_circle_end() {
+fn fail2_fallbacks_in_a_circle_are_refused() {
     let [a, b] = Upstream::start_all(["A", "B"]);
     let pools = crate::shared::pool("A", &[&a], &[]) + &crate::shared::pool("B", &[&b], &[]);
+    let yaml = format!(
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [s]}}\n  \
+         - {{name: s, targets: [B], fallback: [r]}}\n"
+    );
+    let Err(failure) = Gateway::try_start(&options(&yaml)) else {
+        panic!("it started");
+    };
+    assert_eq!(failure.code, Some(2));
+    assert!(failure.output.contains("r → s → r"), "{}", failure.output);
+}
+
+/// Two routes may end in the same third one: each engine is asked once.
+#[test]
+fn fail2_fallbacks_that_meet_ask_each_engine_once() {
+    let [a, b, c] = Upstream::start_all(["A", "B", "C"]);
+    let pools: String = [&a, &b, &c]
+        .map(|one| crate::shared::pool(one.name(), &[one], &[]))
+        .concat();
     let retry = "retry: {max_attempts: 20}";
     let yaml = format!(
-        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [s], {retry}}}\n  \
-         - {{name: s, targets: [B], fallback: [r], {retry}}}\n"
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [s, t], {retry}}}\n  \
+         - {{name: s, targets: [B], fallback: [t], {retry}}}\n  - {{name: t, targets: [C]}}\n"
     );
     let gateway = gateway(&yaml);
-    let (_a, _b) = (a.refuse_until(), b.refuse_until());
-    for model in ["r", "s"] {
-        let answer = send(&gateway, model);
-        assert_eq!(answer.status, 503, "{model}: {}", answer.text());
-        assert_eq!(
-            answer.header("x-weighbridge-attempts"),
-            Some("2"),
-            "{model}: each engine once"
-        );
-        assert!(answer.header("retry-after").is_some(), "{model}");
-    }
+    let _refusing = (a.refuse_until(), b.refuse_until(), c.refuse_until());
+    let answer = send(&gateway, "r");
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert_eq!(answer.header("x-weighbridge-attempts"), Some("3"));
+    assert!(answer.header("retry-after").is_some());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::waiting::Shared;
 use crate::client::connection::Client;
 use crate::driver::Turn;
 use crate::server::Worker;
-use crate::snapshot::{Snapshot, Upstream};
+use crate::snapshot::{RouteEntry, Snapshot, Upstream};
 use crate::telemetry::decisions::Taken;
 use crate::telemetry::outcome::Outcome;
 use crate::telemetry::record::Record;
@@ -204,11 +204,32 @@ impl Flight {
                 request_id: self.record.request_id.clone(),
                 time: SystemTime::now(),
                 attempt: dispatch.attempt,
-                target: target.map(|target| target.name.clone()).unwrap_or_default(),
-                endpoint: upstream.name.clone(),
-                endpoint_id: upstream.id,
+                target: target.map(|target| target.name.clone()),
+                endpoint: Some(upstream.name.clone()),
+                refused: None,
                 decision: dispatch.decision.clone(),
                 explanation: dispatch.explanation.as_deref().cloned().map(Arc::new),
+            },
+        );
+    }
+
+    /// Notes among the decisions that `route` had nothing to choose for `arrival`.
+    pub(crate) fn refused(&self, route: &RouteEntry, arrival: &Arrival, why: &'static str) {
+        let gateway = &self.worker.gateway;
+        let Some(explanation) = gateway.explain(arrival) else {
+            return;
+        };
+        gateway.decisions.push(
+            &route.name,
+            Taken {
+                request_id: self.record.request_id.clone(),
+                time: SystemTime::now(),
+                attempt: self.record.attempts,
+                target: None,
+                endpoint: None,
+                refused: Some(why),
+                decision: explanation.decision.clone(),
+                explanation: Some(Arc::new(explanation)),
             },
         );
     }

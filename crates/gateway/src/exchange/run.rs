@@ -76,13 +76,31 @@ impl Run {
         );
         let request = self.flight.id();
         self.flight.record.route = Some(route.clone());
-        self.flight.arrive(Arrival {
+        let turn = self.flight.arrive(Arrival {
             request,
             route: route.id,
             protocols,
             session,
             explain: self.intake.explain,
-        })
+        });
+        let refused = match turn {
+            Turn::Finish(Verdict::Busy { .. }) => Some("busy"),
+            Turn::Finish(Verdict::Unavailable { .. }) => Some("unavailable"),
+            Turn::Finish(Verdict::Unserved) => Some("unserved"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            // Which filter dropped whom does not depend on the session.
+            let asked = Arrival {
+                request,
+                route: route.id,
+                protocols,
+                session: None,
+                explain: true,
+            };
+            self.flight.refused(route, &asked, why);
+        }
+        turn
     }
 
     fn fall_back(&mut self, route: RouteId) -> Turn {

@@ -235,12 +235,6 @@ fn str_6_a_failure_behind_signs_of_life_is_one_error_event() {
             "without an answer",
         ),
         ("hang=headers", "timeout", "timeout", "first_byte"),
-        (
-            "delay=1,error_event=0,error_code=400",
-            "client_error",
-            "client_error",
-            "",
-        ),
         ("delay=1,ok_error", "upstream_error", "upstream_error", "scripted"),
         ("delay=1,notjson_stream", "upstream_error", "ok", "in one piece"),
         (
@@ -294,6 +288,33 @@ fn str_6_a_failure_behind_signs_of_life_is_one_error_event() {
         assert_eq!(counted, expected as f64, "{attempt}: {}", metrics.text);
     }
     expect_idle(&gateway);
+}
+
+#[test]
+fn str_6_str_4_an_error_as_the_first_event_behind_signs_of_life_is_the_last() {
+    let upstream = Upstream::start("a");
+    let gateway = beating(&upstream, ", cooldown: {default: 1ms}");
+    par(4, |i| {
+        let api = Api::ALL[i];
+        let mut stream = api
+            .stream(
+                &gateway.url(""),
+                "delay=1,error_event=0,error_code=400,err_msg=no such colour",
+            )
+            .open();
+        stream.finish(PATIENCE);
+        let (before, error) = expect_error_last(api, &stream);
+        assert!(before.iter().all(|event| event.name.as_deref() == Some("ping")));
+        assert_eq!(error["message"], "no such colour");
+    });
+    // Anthropic's events name no status: the mock's stands for 529.
+    assert_eq!(
+        outcomes(&gateway, "client_error"),
+        3.0,
+        "{}",
+        gateway.metrics().text
+    );
+    assert_eq!(outcomes(&gateway, "upstream_rate_limited"), 1.0);
 }
 
 #[test]

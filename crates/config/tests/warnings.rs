@@ -264,3 +264,50 @@ fn a_heartbeat_that_comes_too_late() {
         ],
     );
 }
+
+#[test]
+fn fallbacks_that_lead_round_in_a_circle() {
+    let routes = |steps: [&str; 3]| {
+        let one =
+            |(name, to): (&str, &str)| format!("  - {{name: {name}, targets: [p], fallback: [{to}]}}\n");
+        let all: String = ["a", "b", "c"].into_iter().zip(steps).map(one).collect();
+        format!("pools: [{{name: p, endpoints: [http://h]}}]\nroutes:\n{all}")
+    };
+    // That the routes lead to one pool is another matter.
+    let circles = |text: &str| -> Vec<String> {
+        let told = warnings(text).into_iter().filter(|line| line.contains("circle"));
+        told.map(|line| {
+            line.replace("\n    ", " | ")
+                .splitn(4, ':')
+                .nth(3)
+                .unwrap()
+                .trim()
+                .to_owned()
+        })
+        .collect()
+    };
+    const MEND: &str = "routes may back each other up: a request goes to each of them once, and never back to one that it was sent on from; remove this step if that is not meant";
+    assert_eq!(
+        circles(&routes(["b", "a", ""])),
+        [format!(
+            "routes[1].fallback[0]: the fallbacks lead round in a circle: a → b → a | {MEND}"
+        )],
+    );
+    assert_eq!(
+        circles(&routes([
+            "c, b",
+            "{route: c, on: [5xx]}",
+            "{route: a, on: [429]}"
+        ])),
+        [format!(
+            "routes[2].fallback[0].route: the fallbacks lead round in a circle: a → c → a | {MEND}"
+        )],
+    );
+    assert_eq!(
+        circles(&routes(["b", "c", "b"])),
+        [format!(
+            "routes[2].fallback[0]: the fallbacks lead round in a circle: b → c → b | {MEND}"
+        )],
+    );
+    assert_eq!(circles(&routes(["b, c", "c", ""])), [""; 0]);
+}

@@ -41,7 +41,8 @@ pub(super) fn fallbacks(reader: &mut Reader<'_>, routes: &mut [(RouteSpec, Route
     loops(reader, routes, &steps);
 }
 
-/// Refuses fallbacks that lead round in a circle: each is told once, at the step that closes it. `steps` are the routes and
+/// Warns of fallbacks that lead round in a circle, each once, at the step that closes it. No request goes round: the
+/// scheduler sends none back to a route that it has left for good. `steps` are the routes and
 /// the places of all steps, in the order of the routes' lists.
 fn loops(reader: &mut Reader<'_>, routes: &[(RouteSpec, Route)], steps: &[(usize, NodeId)]) {
     let mut search = Search {
@@ -66,10 +67,10 @@ fn loops(reader: &mut Reader<'_>, routes: &[(RouteSpec, Route)], steps: &[(usize
             .filter_map(|route| routes.get(*route))
             .map(|(spec, _)| &*spec.name)
             .collect();
-        reader.problem(
+        reader.warn(
             place,
             format!("the fallbacks lead round in a circle: {}", shown.join(" → ")),
-            "remove this step: a request never comes back to a route that it was sent on from",
+            "routes may back each other up: a request goes to each of them once, and never back to one that it was sent on from; remove this step if that is not meant",
         );
     }
 }

@@ -208,18 +208,26 @@ fn fail2_a_route_that_falls_back_to_itself_is_refused_at_load() {
 }
 
 #[test]
-fn fail2_fallbacks_in_a_circle_are_refused() {
+fn fail2_fallbacks_in_a_circle_end() {
     let [a, b] = Upstream::start_all(["A", "B"]);
     let pools = crate::shared::pool("A", &[&a], &[]) + &crate::shared::pool("B", &[&b], &[]);
+    let retry = "retry: {max_attempts: 20}";
     let yaml = format!(
-        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [s]}}\n  \
-         - {{name: s, targets: [B], fallback: [r]}}\n"
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [s], {retry}}}\n  \
+         - {{name: s, targets: [B], fallback: [r], {retry}}}\n"
     );
-    let Err(failure) = Gateway::try_start(&options(&yaml)) else {
-        panic!("it started");
-    };
-    assert_eq!(failure.code, Some(2));
-    assert!(failure.output.contains("r → s → r"), "{}", failure.output);
+    let gateway = gateway(&yaml);
+    let (_a, _b) = (a.refuse_until(), b.refuse_until());
+    for model in ["r", "s"] {
+        let answer = send(&gateway, model);
+        assert_eq!(answer.status, 503, "{model}: {}", answer.text());
+        assert_eq!(
+            answer.header("x-weighbridge-attempts"),
+            Some("2"),
+            "{model}: each engine once"
+        );
+        assert!(answer.header("retry-after").is_some(), "{model}");
+    }
 }
 
 /// Two routes may end in the same third one: each engine is asked once.

@@ -25,10 +25,10 @@ const fn case(mode: &'static str, outcome: &'static str, status: u16) -> Case {
 
 const STREAMS: [Case; 9] = [
     case("", "ok", 200),
-    case("cut=3", "upstream_stream_error", 200),
-    case("hang=3", "timeout", 200),
-    case("error_event=3", "upstream_stream_error", 200),
-    case("cut=3,cut_kind=clean", "upstream_truncated", 200),
+    case("cut=6", "upstream_stream_error", 200),
+    case("hang=6", "timeout", 200),
+    case("error_event=6", "upstream_stream_error", 200),
+    case("cut=6,cut_kind=clean", "upstream_truncated", 200),
     case("status=429", "upstream_rate_limited", 429),
     case("status=500", "upstream_error", 502),
     case("status=400", "client_error", 400),

@@ -10,12 +10,14 @@ use super::relay::{AnswerBody, Relay, Source};
 use super::run::Run;
 use crate::admin_view;
 use crate::lifecycle::Phase;
+use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_config::resolved::Headers;
 use weighbridge_core::event::Outcome as Ending;
@@ -57,6 +59,14 @@ fn unfit(mut run: Run, rest: Rest) -> Response<AnswerBody> {
     self::error(run.flight, run.intake.protocol, error, Outcome::UpstreamError)
 }
 
+/// The start of a stream without a byte order mark, which is one at the very start only.
+fn without_mark(first: Bytes) -> Bytes {
+    match first.strip_prefix(b"\xef\xbb\xbf") {
+        Some(rest) => first.slice_ref(rest),
+        None => first,
+    }
+}
+
 /// Notes what an answer in one piece cost.
 fn count_whole(run: &mut Run, bytes: &Bytes) {
     let api = run.intake.api;
@@ -90,7 +100,6 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
     add_facts(&mut headers, &run.flight, true);
     run.flight.record.reason = None;
     run.flight.client.exchange.committed.set(true);
-    let api = run.intake.api;
     let body = match rest {
         Rest::Whole(bytes) => {
             count_whole(&mut run, &bytes);
@@ -98,6 +107,21 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             run.flight.finish(Outcome::Ok, status.as_u16());
             AnswerBody::Whole(Some(bytes))
         }
+        rest => {
+            if matches!(rest, Rest::Events { .. }) {
+                unbuffered(&mut headers);
+            }
+            relayed(run, upstream, status, rest)
+        }
+    };
+    build(status, headers, body)
+}
+
+/// The body of an answer that is passed on as it comes.
+fn relayed(run: Run, upstream: Arc<Upstream>, status: StatusCode, rest: Rest) -> AnswerBody {
+    let api = run.intake.api;
+    match rest {
+        Rest::Whole(bytes) => AnswerBody::Whole(Some(bytes)),
         Rest::Events {
             first,
             link,
@@ -106,9 +130,9 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             unasked,
             deadlines,
         } => {
-            unbuffered(&mut headers);
+            let head_sent = run.flight.head_sent;
             let source = Source {
-                first,
+                first: if head_sent { without_mark(first) } else { first },
                 link,
                 body,
                 observer: Some(observer),
@@ -116,13 +140,8 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
                 prompt: Prompt::of(&run.intake.body),
                 deadlines,
             };
-            let status = if run.flight.head_sent {
-                200
-            } else {
-                status.as_u16()
-            };
-            let relay = Relay::new(run.flight, upstream, (api, status), source);
-            AnswerBody::Events(Box::new(relay))
+            let status = if head_sent { 200 } else { status.as_u16() };
+            AnswerBody::Events(Box::new(Relay::new(run.flight, upstream, (api, status), source)))
         }
         Rest::Pieces {
             first,
@@ -142,8 +161,7 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             let relay = Relay::new(run.flight, upstream, (api, status.as_u16()), source);
             AnswerBody::Pieces(Box::new(relay))
         }
-    };
-    build(status, headers, body)
+    }
 }
 
 /// The answer of a request whose last attempt failed with `failure`, which is the end.

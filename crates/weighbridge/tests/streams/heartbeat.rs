@@ -201,7 +201,50 @@ fn str_6_comments_of_the_upstream_stay_comments() {
     }
 }
 
-/// What goes wrong after the head was sent is told in the stream, once, and counted as what it was.
+/// What goes wrong after the head was sent: how, the outcome of the request and of its attempt, and what the client is told.
+const FAILURES: [(&str, &str, &str, &str); 9] = [
+    (
+        "delay=1,status=500",
+        "upstream_error",
+        "upstream_error",
+        "scripted",
+    ),
+    (
+        "delay=1,status=400,err_msg=no such colour",
+        "client_error",
+        "client_error",
+        "no such colour",
+    ),
+    (
+        "delay=1,status=503,body=html",
+        "upstream_error",
+        "upstream_error",
+        "",
+    ),
+    (
+        "delay=1,drop",
+        "upstream_error",
+        "upstream_error",
+        "without an answer",
+    ),
+    ("hang=headers", "timeout", "timeout", "first_byte"),
+    ("delay=1,ok_error", "upstream_error", "upstream_error", "scripted"),
+    ("delay=1,notjson_stream", "upstream_error", "ok", "in one piece"),
+    (
+        "delay=1,notjson_stream,big=400000",
+        "upstream_error",
+        "upstream_stream_error",
+        "in one piece",
+    ),
+    (
+        "delay=1,gzip=force",
+        "upstream_error",
+        "upstream_error",
+        "cannot be used",
+    ),
+];
+
+/// It is told in the stream, once, and counted as what it was.
 #[test]
 fn str_6_a_failure_behind_signs_of_life_is_one_error_event() {
     let upstream = Upstream::start("a");
@@ -209,50 +252,9 @@ fn str_6_a_failure_behind_signs_of_life_is_one_error_event() {
         &upstream,
         ", cooldown: {default: 1ms}, timeouts: {first_byte: 1500ms}",
     );
-    let cases = [
-        (
-            "delay=1,status=500",
-            "upstream_error",
-            "upstream_error",
-            "scripted",
-        ),
-        (
-            "delay=1,status=400,err_msg=no such colour",
-            "client_error",
-            "client_error",
-            "no such colour",
-        ),
-        (
-            "delay=1,status=503,body=html",
-            "upstream_error",
-            "upstream_error",
-            "",
-        ),
-        (
-            "delay=1,drop",
-            "upstream_error",
-            "upstream_error",
-            "without an answer",
-        ),
-        ("hang=headers", "timeout", "timeout", "first_byte"),
-        ("delay=1,ok_error", "upstream_error", "upstream_error", "scripted"),
-        ("delay=1,notjson_stream", "upstream_error", "ok", "in one piece"),
-        (
-            "delay=1,notjson_stream,big=400000",
-            "upstream_error",
-            "upstream_stream_error",
-            "in one piece",
-        ),
-        (
-            "delay=1,gzip=force",
-            "upstream_error",
-            "upstream_error",
-            "cannot be used",
-        ),
-    ];
     par(4, |i| {
         let api = Api::ALL[i];
-        for (number, (mode, outcome, _, says)) in cases.iter().enumerate() {
+        for (number, (mode, outcome, _, says)) in FAILURES.iter().enumerate() {
             let id = format!("{i}-{number}");
             let mut stream = api
                 .stream(&gateway.url(""), mode)
@@ -261,29 +263,21 @@ fn str_6_a_failure_behind_signs_of_life_is_one_error_event() {
             assert_eq!(stream.status, 200, "{mode}");
             stream.finish(PATIENCE);
             let (before, error) = expect_error_last(api, &stream);
-            let last = stream.events().pop().unwrap();
-            let is_named = last.name.as_deref() == Some("error");
-            assert_eq!(
-                is_named,
-                matches!(api, Api::Messages | Api::Responses),
-                "{last:?}"
-            );
+            let is_named = stream.events().pop().unwrap().name.as_deref() == Some("error");
+            assert_eq!(is_named, matches!(api, Api::Messages | Api::Responses), "{mode}");
             let pings = before.iter().all(|event| event.name.as_deref() == Some("ping"));
             assert!(pings, "{api:?} {mode}: {}", stream.text());
             let message = error["message"].as_str().unwrap();
             assert!(message.contains(says), "{mode}: {message}");
             let line = newest(&gateway, &id);
-            assert_eq!(
-                (&line["outcome"], &line["status"]),
-                (&(*outcome).into(), &200.into()),
-                "{mode}: {line}"
-            );
+            let expected = (&(*outcome).into(), &200.into());
+            assert_eq!((&line["outcome"], &line["status"]), expected, "{mode}: {line}");
             assert!(line["reason"].is_string(), "{line}");
         }
     });
     let metrics = gateway.metrics();
-    for (_, _, attempt, _) in cases {
-        let expected = 4 * cases.iter().filter(|case| case.2 == attempt).count();
+    for (_, _, attempt, _) in FAILURES {
+        let expected = 4 * FAILURES.iter().filter(|case| case.2 == attempt).count();
         let counted = metrics.sum("weighbridge_attempts_total", &[("outcome", attempt)]);
         assert_eq!(counted, expected as f64, "{attempt}: {}", metrics.text);
     }

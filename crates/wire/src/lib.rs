@@ -26,4 +26,4 @@ pub use peek::{BodyPath, Peek, PeekError, rewrite, rewrite_model};
 pub use said::{InBandError, body_error};
 pub use too_long::is_too_long;
 pub use unasked::UnaskedUsage;
-pub use usage::{Usage, body_usage};
+pub use usage::{Usage, body_usage, end_usage};

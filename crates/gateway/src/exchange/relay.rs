@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout, UnaskedUsage};
+use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout, UnaskedUsage, end_usage};
 
 /// An answer's body was cut; the codec closes the connection, so that the client sees it.
 #[derive(Debug, thiserror::Error)]
@@ -66,12 +66,32 @@ pub(crate) struct Relay {
     /// Keeps secrets from passing in pieces.
     guard: Guard,
     prompt: Prompt,
+    /// Of large answers in one piece.
+    end: End,
     clocks: Clocks,
     closing: Closing,
     /// The last look found data.
     flows: bool,
     /// Bytes passed on in this turn.
     turn: usize,
+}
+
+/// The last bytes of an answer, where its usage is.
+#[derive(Default)]
+struct End(Vec<u8>);
+
+/// Longest end that is kept, bytes; twice that while it is gathered.
+const END_MAX: usize = 2048;
+
+impl End {
+    fn add(&mut self, data: &[u8]) {
+        let newest = &data[data.len().saturating_sub(END_MAX)..];
+        if self.0.len() + newest.len() > 2 * END_MAX {
+            let older = self.0.len().saturating_sub(END_MAX);
+            self.0.drain(..older);
+        }
+        self.0.extend_from_slice(newest);
+    }
 }
 
 /// How far a relay that ends has come.
@@ -170,6 +190,7 @@ impl Relay {
             unasked: source.unasked,
             guard,
             prompt: source.prompt,
+            end: End::default(),
             clocks,
             closing: Closing::No,
             flows: false,
@@ -192,6 +213,11 @@ impl Relay {
             let secrets = &relay.upstream.pool.secrets;
             relay.first = relay.first.take().map(|first| secrets_blanked(first, secrets));
             relay.failed();
+        }
+        if relay.observer.is_none()
+            && let Some(first) = &relay.first
+        {
+            relay.end.add(first);
         }
         // What has come whole before it is passed on ends here: where the length is known, the codec asks for nothing
         // behind it.
@@ -338,6 +364,7 @@ impl Relay {
     fn watch(&mut self, mut data: Bytes) -> Bytes {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
+            self.end.add(&data);
             return data;
         };
         let before = observer.content_events();
@@ -439,7 +466,10 @@ impl Relay {
 
     /// Notes what the stream has cost so far.
     fn count(&mut self) {
-        let Some(observer) = &self.observer else { return };
+        let Some(observer) = &self.observer else {
+            self.flight.record.usage = end_usage(self.api, &self.end.0);
+            return;
+        };
         let record = &mut self.flight.record;
         record.content_events = observer.content_events();
         let counted = observer.counted(|| self.prompt.tokens());

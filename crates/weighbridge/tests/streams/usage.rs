@@ -329,3 +329,21 @@ fn use_1_an_answer_in_one_piece_that_reports_nothing_is_estimated_and_marked() {
     assert_eq!(line["completion_tokens"], 7, "{line}");
     assert_eq!(line.get("usage_estimated"), None, "{line}");
 }
+
+#[test]
+fn use_1_a_large_answer_is_counted_by_its_end() {
+    let upstream = Upstream::start("a");
+    let gateway = asking(&upstream, "");
+    for (count, api) in (1..).zip(Api::ALL) {
+        let answer = api
+            .whole(&gateway.url(""), "big=1000000,usage_in=9,usage_out=7")
+            .send();
+        assert!(answer.body.len() > 1_000_000);
+        let line = newest(&gateway, count);
+        assert_eq!(
+            (&line["prompt_tokens"], &line["completion_tokens"]),
+            (&json!(9), &json!(7)),
+            "{line}"
+        );
+    }
+}

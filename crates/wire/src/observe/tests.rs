@@ -72,6 +72,7 @@ fn progress_and_first_content_by_chunk() {
         assert_eq!(
             observer.feed(chunk.as_bytes()),
             Fed {
+                last_end: chunk.rfind("\n\n").map(|at| at + 2),
                 error_end: None,
                 progress,
                 first_content

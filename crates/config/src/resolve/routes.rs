@@ -2,7 +2,7 @@
 
 use super::fallbacks::fallbacks;
 use super::pools::Resolved;
-use super::retry::{default_retry, retry};
+use super::retry::retry;
 use crate::forms::Short;
 use crate::leaf::{Beat, or};
 use crate::model::routes as model;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::policies::Policies;
-use weighbridge_core::spec::{FallbackOn, FallbackSpec, RouteSpec, TargetSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, FallbackSpec, RetrySpec, RouteSpec, TargetSpec, Weight};
 
 /// Names of pools or routes, and their places.
 pub(super) type Names<'a> = BTreeMap<&'a str, usize>;
@@ -109,7 +109,7 @@ fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
         }],
         policies: Policies::default(),
         spill: true,
-        retry: default_retry(),
+        retry: RetrySpec::default(),
         fallback: Vec::new(),
     };
     (

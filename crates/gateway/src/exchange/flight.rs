@@ -10,6 +10,7 @@ use crate::snapshot::{RouteEntry, Snapshot, Upstream};
 use crate::telemetry::decisions::Taken;
 use crate::telemetry::outcome::Outcome;
 use crate::telemetry::record::Record;
+use crate::telemetry::trace::Trace;
 use http::HeaderMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Flight {
             worker: worker.clone(),
             client: client.clone(),
             snapshot: worker.gateway.snapshot_full(),
-            record: Record::new(request_id(headers)),
+            record: Record::new(request_id(headers), Trace::of(headers)),
             id: worker.gateway.next_request(),
             attempt: None,
             known: false,

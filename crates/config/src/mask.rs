@@ -7,7 +7,7 @@ use crate::resolved::{
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use weighbridge_core::spec::{PoolSpec, RetrySpec, RouteSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, PoolSpec, RetrySpec, RouteSpec, Weight};
 
 /// What stands in the place of a secret.
 const MASK: &str = "***";
@@ -308,7 +308,7 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
     let fallback: Vec<Value> = spec
         .fallback
         .iter()
-        .map(|step| json!({"route": step.route, "on": ["unavailable"]}))
+        .map(|step| json!({"route": step.route, "on": conditions(step.on)}))
         .collect();
     let weighted = spec.targets.iter().any(|target| target.weight.is_some());
     object([
@@ -333,7 +333,26 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
                 Usage::Passive => "passive",
             }),
         ),
+        ("heartbeat", route.heartbeat.map_or(json!("off"), time)),
+        (
+            "on_disconnect",
+            json!(if route.finish { "finish" } else { "cancel" }),
+        ),
     ])
+}
+
+fn conditions(on: FallbackOn) -> Vec<&'static str> {
+    [
+        ("unavailable", FallbackOn::UNAVAILABLE),
+        ("5xx", FallbackOn::SERVER_ERROR),
+        ("429", FallbackOn::RATE_LIMIT),
+        ("timeout", FallbackOn::TIMEOUT),
+        ("context_length", FallbackOn::CONTEXT_LENGTH),
+    ]
+    .into_iter()
+    .filter(|(_, reason)| on.meets(*reason))
+    .map(|(word, _)| word)
+    .collect()
 }
 
 fn show_retry(retry: &RetrySpec, resend: Option<bool>) -> Value {

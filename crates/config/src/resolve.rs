@@ -2,6 +2,7 @@
 
 mod cors;
 mod discovery;
+mod fallbacks;
 mod keys;
 mod pools;
 mod retry;

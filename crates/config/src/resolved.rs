@@ -292,6 +292,10 @@ pub struct Route {
     pub resend: Option<bool>,
     /// How token counts are learned.
     pub usage: Usage,
+    /// Streams: time without a byte after which the client is sent a sign of life; none: never.
+    pub heartbeat: Option<Duration>,
+    /// Whether an answer whose client has left is read to its end.
+    pub finish: bool,
 }
 
 /// `routes[].usage`.

@@ -7,7 +7,7 @@ use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
-use weighbridge_core::spec::{Protocols, RouteSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};
 
 /// Warnings about one route that the user wrote.
 pub(crate) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
@@ -130,6 +130,18 @@ pub(crate) fn reach(reader: &mut Reader<'_>, routes: &[RouteSpec], places: &[Nod
             let Some(other) = by_name.get(&*step.route) else {
                 continue;
             };
+            let before_any = FallbackOn::UNAVAILABLE.and(FallbackOn::RATE_LIMIT);
+            if spec.retry.max_attempts == 1 && !step.on.meets(before_any) {
+                let message = format!(
+                    "the fallback to `{}` is never taken: it follows an attempt, and the route `{}` makes no more than one",
+                    step.route, spec.name
+                );
+                reader.warn(
+                    place,
+                    message,
+                    "fallbacks are attempts: give `retry` a `max_attempts` of 2 or more",
+                );
+            }
             if other.targets.iter().all(|target| own.contains(&target.pool)) {
                 let message = format!(
                     "the fallback to `{}` leads to the same pools as the route `{}` itself",

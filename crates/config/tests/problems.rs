@@ -174,16 +174,6 @@ fn what_comes_later_is_refused_by_name() {
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),
         (route("targets: [a], cache: {}"), "routes[0].cache", "cache"),
         (
-            route("targets: [a], heartbeat: 15s"),
-            "routes[0].heartbeat",
-            "heartbeat",
-        ),
-        (
-            route("targets: [a], on_disconnect: cancel"),
-            "routes[0].on_disconnect",
-            "on_disconnect",
-        ),
-        (
             route("targets: [{pool: a, serves_tokens: 5}]"),
             "routes[0].targets[0].serves_tokens",
             "serves_tokens",
@@ -197,16 +187,6 @@ fn what_comes_later_is_refused_by_name() {
             route("targets: [a], picker: power_of_two"),
             "routes[0].picker",
             "picker: power_of_two",
-        ),
-        (
-            route("targets: [a], fallback: [{route: b, on: [5xx]}]"),
-            "routes[0].fallback[0].on[0]",
-            "on: 5xx",
-        ),
-        (
-            route("targets: [a], fallback: [{route: b, on: [429]}]"),
-            "routes[0].fallback[0].on[0]",
-            "on: 429",
         ),
     ] {
         let problems = bad(&text);

@@ -38,6 +38,8 @@ pub struct DecisionShown {
     pub attempt: Option<u32>,
     pub target: Option<String>,
     pub endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<&'static str>,
     pub order: u16,
     pub candidates: u32,
     pub live: u32,
@@ -145,6 +147,7 @@ fn decision(names: &Names<'_>, decision: &Decision) -> DecisionShown {
         attempt: None,
         target: None,
         endpoint: None,
+        refused: None,
         order: decision.order,
         candidates: decision.candidates,
         live: decision.live,
@@ -216,8 +219,9 @@ pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> Decision
     shown.request_id = Some(taken.request_id.to_string());
     shown.time = Some(rfc3339(taken.time));
     shown.attempt = Some(taken.attempt);
-    shown.target = Some(taken.target.to_string());
-    shown.endpoint = Some(taken.endpoint.to_string());
+    shown.target = taken.target.as_deref().map(str::to_owned);
+    shown.endpoint = taken.endpoint.as_deref().map(str::to_owned);
+    shown.refused = taken.refused;
     shown.explanation = taken
         .explanation
         .as_ref()

@@ -2,6 +2,7 @@
 
 use crate::client::connection;
 use crate::client::socket::Socket as ClientSocket;
+use crate::exchange::waiting::Leftovers;
 use crate::gateway::{Gateway, Setup};
 use crate::upstream::pool::Connections;
 use crate::{discovery, driver, probes};
@@ -25,6 +26,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Worker {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) upstreams: Connections,
+    /// Answers whose clients have left.
+    pub(crate) leftovers: Leftovers,
 }
 
 /// A gateway that listens.
@@ -148,10 +151,13 @@ async fn accept(gateway: Arc<Gateway>, listener: TcpListener) {
             return;
         }
     };
+    let (leftovers, reading) = Leftovers::new();
     let worker = Rc::new(Worker {
         gateway,
         upstreams: Connections::default(),
+        leftovers,
     });
+    tokio::task::spawn_local(reading);
     tokio::task::spawn_local(Connections::keep_tidy(worker.clone()));
     loop {
         match listener.accept().await {

@@ -10,6 +10,7 @@ use secrecy::ExposeSecret;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 use weighbridge_config::discovery::Discovery;
 use weighbridge_config::resolved::{self, Config, Kind};
 use weighbridge_core::action::Bindings;
@@ -48,6 +49,10 @@ pub struct RouteEntry {
     /// What the route says of re-sending; none: as the pool.
     pub(crate) resend: Option<bool>,
     pub(crate) usage: resolved::Usage,
+    /// See [`resolved::Route::heartbeat`].
+    pub(crate) heartbeat: Option<Duration>,
+    /// See [`resolved::Route::finish`].
+    pub(crate) finish: bool,
     /// Series of requests that no target served.
     pub(crate) unserved: TargetSeries,
 }
@@ -207,6 +212,8 @@ impl Snapshot {
                 retry: spec.retry.clone(),
                 resend: route.resend,
                 usage: route.usage,
+                heartbeat: route.heartbeat,
+                finish: route.finish,
                 unserved: metrics.target(&route.name, ""),
             });
             routes.insert(route.name.clone(), entry.clone());

@@ -74,6 +74,7 @@ fn end(gateway: &Gateway, number: u64) {
         attempt: 1,
         outcome: Outcome::Complete,
         committed: true,
+        too_long: false,
     };
     gateway.step(Event::Ended(ended), &mut Vec::new());
 }

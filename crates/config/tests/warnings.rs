@@ -239,3 +239,16 @@ fn providers_that_get_no_key_are_told() {
         check(&format!("pools: [{{name: p, {settings}}}]"), expect);
     }
 }
+
+#[test]
+fn http_2_to_engines_that_do_not_speak_it_is_told() {
+    let told = "pools[0].http: without TLS the server of this kind of engine speaks HTTP/1.1 only | leave `http` out, unless a proxy that speaks HTTP/2 stands before the engine";
+    for (settings, expect) in [
+        ("kind: vllm, endpoints: [http://h]", &[told][..]),
+        ("kind: ollama, endpoints: [https://h, http://i]", &[told]),
+        ("kind: vllm, endpoints: [https://h]", &[]),
+        ("kind: generic, endpoints: [http://h]", &[]),
+    ] {
+        check(&format!("pools: [{{name: p, http: 2, {settings}}}]"), expect);
+    }
+}

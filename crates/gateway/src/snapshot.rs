@@ -242,7 +242,8 @@ impl SessionKeys {
 impl PoolEntry {
     fn compile(pool: &resolved::Pool) -> Result<Self, String> {
         let tls = if pool.endpoints.iter().any(|endpoint| endpoint.url.https) {
-            Some(tls::client_config(&pool.tls).map_err(|error| format!("pool `{}`: {error}", pool.name))?)
+            let config = tls::client_config(&pool.tls, pool.http);
+            Some(config.map_err(|error| format!("pool `{}`: {error}", pool.name))?)
         } else {
             None
         };

@@ -68,7 +68,7 @@ pub(crate) async fn connect_to(address: std::net::SocketAddr) -> Result<Link, Co
     let other = |error: &dyn std::fmt::Display| ConnectError::Other(format!("connecting: {error}"));
     let stream = TcpStream::connect(address).await.map_err(|error| other(&error))?;
     let connection = Exclusive::open(Stream::Plain(stream)).await;
-    connection.map(Link::exclusive).map_err(|error| other(&error))
+    connection.map(|connection| Link::exclusive(connection, None)).map_err(|error| other(&error))
 }
 
 async fn open(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectError> {
@@ -110,7 +110,7 @@ async fn open(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectErro
     }
     Exclusive::open(stream)
         .await
-        .map(|connection| Opened::Http1(Link::exclusive(connection)))
+        .map(|connection| Opened::Http1(Link::exclusive(connection, Some(upstream.pool.clone()))))
         .map_err(|error| ConnectError::Other(format!("HTTP: {error}")))
 }
 

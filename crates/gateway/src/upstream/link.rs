@@ -3,12 +3,14 @@
 use super::http1::Exclusive;
 use super::http2::fault::{self, Fault};
 use super::http2::stream::Stream;
+use crate::snapshot::{PoolEntry, Upstream};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::Full;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) idle: Duration,
     /// How long the upstream says it keeps an idle connection.
     pub(crate) keep_alive: Option<Duration>,
+    /// The settings its connection was made under; none: an address alone.
+    made_for: Option<Arc<PoolEntry>>,
     /// How many links failed the same attempt before it.
     pub(crate) stands_in: u8,
 }
@@ -96,12 +100,25 @@ impl Link {
             reused: false,
             idle: Duration::ZERO,
             keep_alive: None,
+            made_for: None,
             stands_in: 0,
         }
     }
 
-    pub(super) fn exclusive(connection: Exclusive) -> Self {
-        Self::new(Way::Http1(connection))
+    pub(super) fn exclusive(connection: Exclusive, made_for: Option<Arc<PoolEntry>>) -> Self {
+        Self {
+            made_for,
+            ..Self::new(Way::Http1(connection))
+        }
+    }
+
+    /// Whether it may carry requests to `upstream`, as a reload may have left that: over TLS only as long as nothing was
+    /// loaded anew, since certificates may have changed with their names the same.
+    pub(super) fn suits(&self, upstream: &Upstream) -> bool {
+        self.made_for.as_ref().is_none_or(|made| {
+            let plain = !upstream.url.https && upstream.pool.config.http == made.config.http;
+            Arc::ptr_eq(made, &upstream.pool) || plain
+        })
     }
 
     pub(super) fn stream(stream: Stream) -> Self {

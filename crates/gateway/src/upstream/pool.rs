@@ -61,7 +61,7 @@ impl Connections {
                 self.idle.borrow_mut().remove(&upstream.id);
                 return None;
             }
-            if link.is_open().await {
+            if link.suits(upstream) && link.is_open().await {
                 link.reused = true;
                 link.idle = now.duration_since(since);
                 return Some(link);

@@ -243,6 +243,14 @@ fn a_reload_changes_the_version_for_new_requests_only() {
         a.posts().last().unwrap().version == "HTTP/1.1"
     });
     assert!(changed, "{:?}", a.posts());
+    // And back: idle connections of the other version are not used.
+    gateway.write_config(&config(2));
+    gateway.signal(weighbridge_test_engine::harness::Signal::HUP);
+    let changed = eventually(PATIENCE, || {
+        assert_eq!(Api::Chat.whole(&gateway.url(""), "").send().status, 200);
+        a.posts().last().unwrap().version == "HTTP/2"
+    });
+    assert!(changed, "{:?}", a.posts());
     expect_whole(Api::Chat, &mut running);
     assert!(eventually(PATIENCE, || a.stats().open <= 1), "{:?}", a.stats());
 }

@@ -1,12 +1,14 @@
 //! TLS towards engines: whom the gateway trusts, what it shows, and which version of HTTP comes of it.
 
-use crate::support::{Api, SOON, gateway};
+use crate::engine::single_on;
+use crate::support::{Api, PATIENCE, SOON};
 use std::path::PathBuf;
 use tempfile::TempDir;
 use weighbridge_test_engine::Upstream;
 use weighbridge_test_engine::certificates::Authority;
 use weighbridge_test_engine::client::Response;
-use weighbridge_test_engine::harness::Gateway;
+use weighbridge_test_engine::eventually;
+use weighbridge_test_engine::harness::{Gateway, Signal};
 use weighbridge_test_engine::upstream::{TlsFront, TlsOptions};
 
 /// An engine behind TLS, with the files of everybody's certificates.
@@ -49,12 +51,16 @@ impl Secure {
     }
 
     /// A gateway whose pool trusts `ca` and has these further keys.
-    fn gateway(&self, ca: &str, (tls, more): (&str, &str)) -> Gateway {
-        gateway(&format!(
+    fn gateway(&self, ca: &str, keys: (&str, &str)) -> Gateway {
+        single_on(&self.config(ca, keys))
+    }
+
+    fn config(&self, ca: &str, (tls, more): (&str, &str)) -> String {
+        format!(
             "pools: [{{name: m, kind: generic, health: false, endpoints: ['{}'], tls: {{ca: '{}'{tls}}}{more}}}]",
             self.front.url(),
             self.file(ca).display()
-        ))
+        )
     }
 
     /// `tls` keys that show the certificate of this name.
@@ -156,4 +162,18 @@ fn a_client_certificate_is_shown() {
         expect_refused(&gateway, &["TLS", "HTTP/2: the peer closed"]);
     }
     assert_eq!(secure.upstream.posts().len(), before);
+}
+
+#[test]
+fn a_reload_changes_whom_to_trust_for_connections_that_are_there_too() {
+    let secure = Secure::start("127.0.0.1", (false, BOTH));
+    for http in ["1", "2"] {
+        let more = format!(", keepalive: 60s, http: {http}");
+        let gateway = secure.gateway("ca.pem", ("", &more));
+        assert_eq!(ask(&gateway).status, 200);
+        gateway.write_config(&secure.config("other-ca.pem", ("", &more)));
+        gateway.signal(Signal::HUP);
+        let refused = eventually(PATIENCE, || ask(&gateway).status == 503);
+        assert!(refused, "{http}: {}", gateway.output());
+    }
 }

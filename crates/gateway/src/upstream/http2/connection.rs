@@ -92,7 +92,8 @@ pub(crate) async fn open(
     .await?;
     let ping = codec.ping_pong();
     let quiet = pool.config.timeouts.ping;
-    tokio::task::spawn_local(run(codec, Life::new(ping, heard, quiet)));
+    let name = pool.config.name.clone();
+    tokio::task::spawn_local(run(codec, Life::new(ping, heard, quiet), name));
     Ok(Rc::new(Connection {
         serial: SERIAL.replace(SERIAL.get() + 1),
         pool: pool.clone(),
@@ -193,7 +194,7 @@ impl Drop for Lease {
 }
 
 /// Reads and writes until the connection ends, or until the peer gives no sign of life.
-async fn run(codec: Codec, mut life: Life) {
+async fn run(codec: Codec, mut life: Life, pool: Arc<str>) {
     let mut codec = pin!(codec);
     let ended = poll_fn(|cx| {
         if let Poll::Ready(ended) = codec.as_mut().poll(cx) {
@@ -203,9 +204,9 @@ async fn run(codec: Codec, mut life: Life) {
     });
     match ended.await {
         Some(Ok(())) => {}
-        Some(Err(error)) => tracing::debug!(why = fault::text(&error), "an HTTP/2 connection ended"),
+        Some(Err(error)) => tracing::debug!(%pool, why = fault::text(&error), "an HTTP/2 connection ended"),
         // Dropping the codec ends its streams.
-        None => tracing::info!("an HTTP/2 connection to an upstream was silent and is given up"),
+        None => tracing::info!(%pool, "an HTTP/2 connection was silent and is given up"),
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::connect::{ConnectError, Opened, connect};
 use super::super::link::Link;
 use super::connection::Connection;
 use super::stream;
-use crate::snapshot::{PoolEntry, Upstream};
+use crate::snapshot::Upstream;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -43,12 +43,8 @@ struct Wish {
 impl Wish {
     fn suits(&self, connection: &Connection) -> bool {
         self.after.is_none_or(|after| connection.serial > after)
-            && is_of(&connection.pool, &self.upstream.pool)
+            && Arc::ptr_eq(&connection.pool, &self.upstream.pool)
     }
-}
-
-fn is_of(made: &Arc<PoolEntry>, wanted: &Arc<PoolEntry>) -> bool {
-    Arc::ptr_eq(made, wanted)
 }
 
 /// What somebody who waits is told.

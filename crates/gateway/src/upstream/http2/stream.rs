@@ -9,7 +9,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::{Authority, PathAndQuery};
-use http::{Request, Response, Uri, Version};
+use http::{Method, Request, Response, Uri, Version};
 use http_body::Body;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -103,7 +103,8 @@ impl Stream {
         for name in ["keep-alive", "proxy-connection", "http2-settings"] {
             parts.headers.remove(HeaderName::from_static(name));
         }
-        if let Some(length) = body.size_hint().exact() {
+        let length = body.size_hint().exact();
+        if let Some(length) = length.filter(|length| *length > 0 || parts.method != Method::GET) {
             parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         let host = parts.headers.remove(HOST);

@@ -1,12 +1,13 @@
 //! An engine that is spoken to in one of the ways there are.
 
-use crate::support::gateway;
+use crate::support::{PATIENCE, gateway};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weighbridge_test_engine::Upstream;
 use weighbridge_test_engine::certificates::Authority;
 use weighbridge_test_engine::harness::{Gateway, GatewayOptions};
 use weighbridge_test_engine::upstream::{TlsFront, TlsOptions};
+use weighbridge_test_engine::{Upstream, eventually};
 
 /// How the gateway speaks to an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,21 @@ pub(crate) fn to_either(first: &Engine, second: &Engine, (retry, more): (&str, &
         first.pool("a", &format!("breaker: false, {more}")),
         second.pool("b", &format!("breaker: false, {more}")),
     ))
+}
+
+/// Waits until nothing more of its answers is taken from `upstream`, and gives how many bytes of each have been.
+pub(crate) fn stands_still(upstream: &Upstream) -> Vec<u64> {
+    let sent = || -> Vec<u64> { upstream.posts().iter().map(|post| post.bytes_sent).collect() };
+    let (mut before, mut since) = (sent(), Instant::now());
+    let still = eventually(PATIENCE * 2, || {
+        let now = sent();
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(900)
+    });
+    assert!(still, "answers still flow: {before:?}");
+    before
 }
 
 /// One test per way to speak to the engine, of a body that takes it.

@@ -1,6 +1,6 @@
 //! Many requests on few connections.
 
-use crate::engine::{single, single_on};
+use crate::engine::{single, single_on, stands_still};
 use crate::support::{Api, PATIENCE, SOON, expect_idle, expect_outcomes, expect_whole, wait_running};
 use std::time::Duration;
 use weighbridge_test_engine::client::Request;
@@ -10,7 +10,12 @@ use weighbridge_test_engine::{Upstream, eventually, par};
 #[test]
 fn requests_at_once_share_one_connection() {
     let a = Upstream::start("A");
-    let gateway = single(&a, "");
+    // All of them come while the connection is being made.
+    a.set_http2(Http2 {
+        greets_after: 1.5,
+        ..Http2::default()
+    });
+    let gateway = single(&a, "timeouts: {connect: 20s}");
     par(60, |_| {
         let answer = Api::Chat.whole(&gateway.url(""), "delay=0.5").send();
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -18,6 +23,7 @@ fn requests_at_once_share_one_connection() {
     let stats = a.stats();
     assert_eq!(stats.conns, 1, "nobody connects for themselves: {stats:?}");
     assert!(stats.peak > 30, "{stats:?}");
+    assert!(a.posts().iter().all(|post| post.conn == a.posts()[0].conn));
 }
 
 #[test]
@@ -123,16 +129,17 @@ fn str_7_answers_that_nobody_reads_leave_room_for_others_on_their_connection() {
     let a = Upstream::start("A");
     let gateway = single(&a, "timeouts: {connect: 20s}");
     let base = gateway.url("");
-    // Each with small pieces, and more bytes than a client's socket takes.
+    // Each with more bytes than the sockets take.
     let unread: Vec<_> = (0..12)
         .map(|n| {
             let mut client = crate::support::narrow_client(crate::support::address(&gateway));
-            let request = crate::support::chat_bytes("big=300000,chunks=15000", true, "");
+            let request = crate::support::chat_bytes("big=3000000,chunks=1000", true, "");
             std::io::Write::write_all(&mut client, request.as_bytes()).unwrap();
             wait_running(&a, n + 1);
             client
         })
         .collect();
+    stands_still(&a);
     for _ in 0..5 {
         let mut stream = Api::Chat.stream(&base, "chunks=100").open();
         expect_whole(Api::Chat, &mut stream);

@@ -35,6 +35,8 @@ pub struct Http2 {
     /// After this many requests of a connection it is said that no later one will be answered; those that are under way
     /// already are not begun with. Default: never.
     pub goaway_every: Option<u64>,
+    /// Seconds until a connection says anything, its settings first.
+    pub greets_after: f64,
     /// The next streams are refused: so many. Counts down.
     pub refuse: u64,
 }
@@ -86,6 +88,9 @@ pub(crate) async fn serve(
     }
     if let Some(window) = settings.window {
         builder.initial_window_size(window);
+    }
+    if settings.greets_after > 0.0 {
+        tokio::time::sleep(Duration::from_secs_f64(settings.greets_after)).await;
     }
     let socket = Faucet::new(stream, valve.clone());
     let Ok(mut codec) = builder.handshake::<_, Bytes>(socket).await else {

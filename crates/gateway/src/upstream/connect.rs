@@ -68,7 +68,9 @@ pub(crate) async fn connect_to(address: std::net::SocketAddr) -> Result<Link, Co
     let other = |error: &dyn std::fmt::Display| ConnectError::Other(format!("connecting: {error}"));
     let stream = TcpStream::connect(address).await.map_err(|error| other(&error))?;
     let connection = Exclusive::open(Stream::Plain(stream)).await;
-    connection.map(|connection| Link::exclusive(connection, None)).map_err(|error| other(&error))
+    connection
+        .map(|connection| Link::exclusive(connection, None))
+        .map_err(|error| other(&error))
 }
 
 async fn open(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectError> {

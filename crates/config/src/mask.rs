@@ -163,6 +163,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
             if keys.is_empty() { Value::Null } else { json!(keys) },
         ),
         ("forward_client_key", json!(pool.forward_client_key)),
+        ("http", json!(pool.http.as_str())),
         ("tls", show_tls(pool)),
         ("max_inflight", json!(spec.max_inflight)),
         ("health", show_health(spec, pool)),
@@ -197,6 +198,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("idle", time(timeouts.idle)),
                 ("total", time(timeouts.total)),
                 ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
+                ("ping", time(timeouts.ping)),
             ]),
         ),
     ])

@@ -185,6 +185,8 @@ pub struct Pool {
     pub api_keys: Vec<SecretString>,
     /// Whether the client's own key is passed on.
     pub forward_client_key: bool,
+    /// Version of HTTP that its endpoints are spoken to in.
+    pub http: HttpVersion,
     /// TLS towards its https endpoints.
     pub tls: PoolTls,
     /// Idle time after which a pooled connection is dropped.
@@ -240,6 +242,29 @@ pub struct PoolTls {
     pub server_name: Option<String>,
 }
 
+/// `http`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// What the peer prefers of both over TLS, HTTP/1.1 without TLS.
+    Auto,
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2.
+    Two,
+}
+
+impl HttpVersion {
+    /// The word of the config.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::One => "1",
+            Self::Two => "2",
+        }
+    }
+}
+
 /// `timeouts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -253,6 +278,8 @@ pub struct Timeouts {
     pub total: Duration,
     /// Streams: whole attempt; none: no limit.
     pub stream_total: Option<Duration>,
+    /// HTTP/2: silence of a connection after which a PING is sent, and the wait for its answer.
+    pub ping: Duration,
 }
 
 /// `health`.

@@ -146,7 +146,6 @@ fn what_comes_later_is_refused_by_name() {
             "context_length",
         ),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
-        (pool_with("http: 2"), "pools[0].http", "http: 2"),
         (
             "pools: [{name: a, endpoints: [{url: http://h, kv_events: {}}]}]".into(),
             "pools[0].endpoints[0].kv_events",

@@ -292,7 +292,8 @@ impl PoolEntry {
         let will_need = matches!(&pool.discovery, Some(Discovery::Dns(dns)) if dns.https);
         let tls = if tls.is_none() && (will_need || pool.endpoints.iter().any(|endpoint| endpoint.url.https))
         {
-            Some(tls::client_config(&pool.tls).map_err(|error| format!("pool `{}`: {error}", pool.name))?)
+            let config = tls::client_config(&pool.tls, pool.http);
+            Some(config.map_err(|error| format!("pool `{}`: {error}", pool.name))?)
         } else {
             tls
         };

@@ -11,10 +11,9 @@ use super::waiting::{COMMENT, COMMENT_LINE, Waited, Waiting, read_on, sign_of_li
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
-use crate::upstream::link::Link;
+use crate::upstream::link::{Incoming, Link};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};

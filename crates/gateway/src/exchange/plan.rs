@@ -59,7 +59,12 @@ impl Plan {
         let pool = &upstream.pool;
         let mut headers = headers::forwarded(&intake.headers, pool.config.forward_client_key);
         headers.insert(HOST, upstream.host.clone());
-        if let Some((name, value)) = pool.credentials.get(usize::from(key)) {
+        // A request that began before a reload with more keys may have the turn of one that its config does not know.
+        let credential = pool
+            .credentials
+            .get(usize::from(key))
+            .or_else(|| pool.credentials.first());
+        if let Some((name, value)) = credential {
             headers.insert(name, value.clone());
         }
         if let Ok(id) = HeaderValue::try_from(&*run.flight.record.request_id) {

@@ -91,7 +91,9 @@ async fn converse(worker: &Rc<Worker>, client: &Rc<Client>) -> Option<hyper::Res
         lifecycle,
         client: client.clone(),
     };
-    let service = service_fn(|request| exchange::handle(worker.clone(), client.clone(), request));
+    // In a box of its own, which goes once the answer has begun: the codec keeps the place of the future as long as the
+    // connection lasts, and a stream would hold it for nothing.
+    let service = service_fn(|request| Box::pin(exchange::handle(worker.clone(), client.clone(), request)));
     let mut builder = http1::Builder::new();
     builder
         .half_close(true)

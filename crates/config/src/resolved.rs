@@ -1,6 +1,7 @@
 //! The resolved configuration: what the rest of the product reads. Valid by construction; defaults are filled in,
 //! names are resolved, secrets are wrapped.
 
+use crate::discovery::Discovery;
 use secrecy::SecretString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -176,12 +177,16 @@ pub struct Pool {
     pub model: Option<Arc<str>>,
     /// For people and decision services.
     pub description: Option<String>,
-    /// In the order of the fleet spec.
+    /// In the order of the fleet spec. Where they are discovered: those known so far.
     pub endpoints: Vec<Endpoint>,
+    /// Who says what the endpoints are; none: the config.
+    pub discovery: Option<Discovery>,
     /// Upstream keys, rotated; empty: none is sent.
     pub api_keys: Vec<SecretString>,
     /// Whether the client's own key is passed on.
     pub forward_client_key: bool,
+    /// Version of HTTP that its endpoints are spoken to in.
+    pub http: HttpVersion,
     /// TLS towards its https endpoints.
     pub tls: PoolTls,
     /// Idle time after which a pooled connection is dropped.
@@ -201,6 +206,8 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// Where it is.
     pub url: BaseUrl,
+    /// Where to connect instead of looking up the URL's host, in the order in which to try; empty: look it up.
+    pub addresses: Vec<SocketAddr>,
     /// Free-form labels.
     pub labels: Vec<(String, String)>,
 }
@@ -235,6 +242,29 @@ pub struct PoolTls {
     pub server_name: Option<String>,
 }
 
+/// `http`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// What the peer prefers of both over TLS, HTTP/1.1 without TLS.
+    Auto,
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2.
+    Two,
+}
+
+impl HttpVersion {
+    /// The word of the config.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::One => "1",
+            Self::Two => "2",
+        }
+    }
+}
+
 /// `timeouts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -248,6 +278,8 @@ pub struct Timeouts {
     pub total: Duration,
     /// Streams: whole attempt; none: no limit.
     pub stream_total: Option<Duration>,
+    /// HTTP/2: silence of a connection after which a PING is sent, and the wait for its answer.
+    pub ping: Duration,
 }
 
 /// `health`.
@@ -287,6 +319,10 @@ pub struct Route {
     pub resend: Option<bool>,
     /// How token counts are learned.
     pub usage: Usage,
+    /// Streams: time without a byte after which the client is sent a sign of life; none: never.
+    pub heartbeat: Option<Duration>,
+    /// Whether an answer whose client has left is read to its end.
+    pub finish: bool,
 }
 
 /// `routes[].usage`.

@@ -4,11 +4,14 @@
 //! * [`fast`]: a very cheap inference server, so that a benchmark measures what stands in front of it.
 //! * [`load`]: a load generator, closed loop or at a fixed rate.
 //! * [`harness`]: starts the real gateway binary on a configuration, reads its log and metrics, stops it.
+//! * [`dns`]: a name server that says what a test wants.
 //! * [`client`]: a small blocking HTTP client that sees arrival times and how a body ended.
+//!
+//! * [`certificates`]: authorities and certificates made at test time.
 //!
 //! All of it speaks HTTP/1.1 over plain sockets with its own code. That is on purpose: a library that keeps to
 //! the protocol cannot break it, and a test of the gateway through the gateway's own HTTP library shares its
-//! mistakes.
+//! mistakes. HTTP/2 is spoken by the `h2` crate; what that cannot say is slipped between its frames.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,8 +21,10 @@
     reason = "a test tool: a broken assumption ends the test with a message, and the binary talks on its streams"
 )]
 
+pub mod certificates;
 pub mod client;
 pub mod clock;
+pub mod dns;
 pub mod fast;
 pub mod harness;
 pub mod http1;
@@ -29,5 +34,6 @@ mod parallel;
 pub mod upstream;
 pub mod url;
 
+pub use dns::DnsServer;
 pub use parallel::{eventually, par};
 pub use upstream::Upstream;

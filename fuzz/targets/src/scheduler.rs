@@ -155,6 +155,7 @@ impl World {
                 attempt,
                 outcome,
                 committed: input.byte() < 32,
+                too_long: input.flag(),
             }));
         }
     }
@@ -201,6 +202,7 @@ impl World {
                 attempt,
                 outcome: Outcome::Refused,
                 committed: false,
+                too_long: false,
             })
         };
         self.step_at(at, ended((request, attempt)));
@@ -241,6 +243,7 @@ impl World {
                 attempt,
                 outcome: Outcome::Complete,
                 committed: true,
+                too_long: false,
             }));
         }
         let view = self.scheduler.view(self.now);

@@ -19,6 +19,8 @@ section! {
         description: Text,
         /// Where it runs: URLs, or maps with a URL and more.
         endpoints: Vec<At<Short<Endpoint>>>,
+        /// Where it runs, as DNS or a file says, in place of `endpoints`; followed while serving.
+        discovery: super::discovery::Discovery,
         /// Key sent upstream.
         api_key: MaybeSecret,
         /// Several keys, used in turn; each is rested on its own when its quota is used up.
@@ -48,8 +50,9 @@ section! {
         /// Longest waits for the upstream.
         timeouts: Timeouts,
     }
-    required [name, endpoints]
-    later [discovery, weight, scrape, price, strengths, context_length, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
+    required [name]
+    either [endpoints, discovery]
+    later [weight, scrape, price, strengths, context_length, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
 }
 
 words! {
@@ -113,12 +116,13 @@ impl FromText for Endpoint {
 words! {
     /// HTTP version towards the endpoints.
     HttpWord {
-        /// The best that is supported, now HTTP/1.1.
+        /// Over TLS the better of what the peer offers (ALPN), else HTTP/1.1.
         Auto = "auto",
         /// HTTP/1.1.
         One = "1",
+        /// HTTP/2, without TLS by prior knowledge; a peer that does not speak it cannot be reached.
+        Two = "2",
     }
-    later ["2"]
 }
 
 section! {
@@ -204,5 +208,7 @@ section! {
         total: Span = "600s",
         /// Streams: the whole attempt. Default: no limit.
         stream_total: Span,
+        /// HTTP/2: silence of a connection after which the peer is asked for a sign of life, and the wait for it.
+        ping: Span = "20s",
     }
 }

@@ -5,20 +5,19 @@ use super::headers::{self, X_REQUEST_ID};
 use super::run::Run;
 use crate::server::Worker;
 use crate::snapshot::{RouteEntry, Upstream};
-use crate::upstream::connect::{ConnectError, connect};
-use crate::upstream::link::{Link, SendFailure};
+use crate::upstream::connect::ConnectError;
+use crate::upstream::link::{Incoming, Link, LinkError, SendFailure};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use secrecy::ExposeSecret;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use weighbridge_config::resolved::Usage;
 use weighbridge_wire::{Api, StreamObserver, Timeout, UnaskedUsage, body_error, retry_after, rewrite};
 
@@ -26,6 +25,10 @@ use weighbridge_wire::{Api, StreamObserver, Timeout, UnaskedUsage, body_error, r
 const HELD_MAX: usize = 256 * 1024;
 /// Most bytes of an error answer, or of a stream's first event, that are read before deciding.
 const LOOK_MAX: usize = 64 * 1024;
+/// Longest time for which the text of an error answer is read, after its head.
+const ERROR_WITHIN: Duration = Duration::from_secs(2);
+/// Time by which that ends before the attempt's own clock, which would take the status away.
+const ERROR_MARGIN: Duration = Duration::from_millis(20);
 /// Idle time after which a reused connection's silent end may mean that the upstream had closed it.
 const RESEND_IDLE: Duration = Duration::from_millis(100);
 /// Longest time from the write to that end for the upstream not to have begun.
@@ -112,26 +115,24 @@ impl Plan {
         request
     }
 
-    async fn connect(&self) -> Result<Link, Failure> {
-        let deadline = Instant::now() + self.upstream.pool.config.timeouts.connect;
-        connect(&self.upstream, deadline).await.map_err(Failure::Connect)
+    async fn connect(&self, instead_of: Option<&Link>) -> Result<Link, Failure> {
+        let connections = &self.worker.upstreams;
+        let connected = connections.connect(&self.upstream, instead_of).await;
+        connected.map_err(Failure::Connect)
     }
 
     /// Sends the request and reads the answer as far as it takes to know that it is one.
     pub(crate) async fn carry_out(self) -> Result<Answer, Failure> {
         let mut link = match self.worker.upstreams.take(&self.upstream).await {
             Some(link) => link,
-            None => self.connect().await?,
+            None => self.connect(None).await?,
         };
-        let response = match link.send(self.request()).await {
-            Ok(response) => response,
-            Err(failure) if self.may_resend(&link, &failure) => {
-                link = self.connect().await?;
-                link.send(self.request())
-                    .await
-                    .map_err(|failure| unanswered(&failure))?
+        let response = loop {
+            match link.send(self.request()).await {
+                Ok(response) => break response,
+                Err(failure) if self.may_resend(&link, &failure) => link = self.connect(Some(&link)).await?,
+                Err(failure) => return Err(unanswered(&failure)),
             }
-            Err(failure) => return Err(unanswered(&failure)),
         };
         let said = response
             .headers()
@@ -147,14 +148,20 @@ impl Plan {
         }
     }
 
-    /// Whether sending once more can do no harm: nothing was written, or the upstream had closed the idle connection.
+    /// Whether sending once more can do no harm: nothing was written, or the upstream had closed the idle connection, or
+    /// says itself that it has not begun. Only where it goes away from many at once is there a third time.
     fn may_resend(&self, link: &Link, failure: &SendFailure) -> bool {
         let had_closed = link.reused
             && link.idle >= RESEND_IDLE
             && failure.after <= RESEND_WITHIN
             && !failure.heard
-            && (failure.error.is_incomplete_message() || failure.error.is_closed() || is_io(&failure.error));
-        self.resend && (!failure.written || had_closed)
+            && failure.error.is_silent_end();
+        let harmless = match link.stands_in {
+            0 => !failure.written || had_closed,
+            1 => failure.error.is_disowned(),
+            _ => false,
+        };
+        self.resend && harmless
     }
 
     /// Holds the head of a stream back until its first event, or its first comment, is here.
@@ -257,11 +264,13 @@ impl Plan {
         let Head { mut link, response } = head;
         let (parts, mut body) = response.into_parts();
         let mut said = Bytes::new();
+        // Its status is known, and worth more than the end of its text.
+        let until = (Instant::now() + ERROR_WITHIN).min(self.deadlines.first - ERROR_MARGIN);
         let whole = loop {
-            match next(&mut link, &mut body).await {
-                Some(Ok(data)) if said.len() + data.len() <= LOOK_MAX => said = joined(said, data),
-                None => break true,
-                Some(_) => break false,
+            match timeout_at(until, next(&mut link, &mut body)).await {
+                Ok(Some(Ok(data))) if said.len() + data.len() <= LOOK_MAX => said = joined(said, data),
+                Ok(None) => break true,
+                Ok(Some(_)) | Err(_) => break false,
             }
         };
         if whole {
@@ -328,7 +337,7 @@ pub(crate) fn joined(first: Bytes, second: Bytes) -> Bytes {
 }
 
 /// The next data of an answer; trailers are passed over.
-async fn next(link: &mut Link, body: &mut Incoming) -> Option<hyper::Result<Bytes>> {
+async fn next(link: &mut Link, body: &mut Incoming) -> Option<Result<Bytes, LinkError>> {
     poll_fn(|cx| {
         loop {
             return match std::task::ready!(link.poll_frame(body, cx)) {
@@ -348,23 +357,26 @@ fn no_event() -> Failure {
     Failure::Broken("the stream ended before its first event was complete".into())
 }
 
-/// A request of which nothing was written may go elsewhere; of one that was written, nobody knows what became.
+/// A request of which nothing was written, or which the upstream says it has not begun with, may go elsewhere; of any
+/// other, nobody knows what became.
 fn unanswered(failure: &SendFailure) -> Failure {
+    let http2 = matches!(failure.error, LinkError::Http2(_));
     if !failure.written {
-        let why = "the upstream closed the connection before the request was written";
-        Failure::Connect(ConnectError::Other(why.into()))
-    } else if failure.error.is_parse() || failure.error.is_parse_too_large() {
+        Failure::Connect(ConnectError::Other(if http2 {
+            format!("the upstream did not take the request: {}", failure.error)
+        } else {
+            "the upstream closed the connection before the request was written".into()
+        }))
+    } else if failure.error.is_malformed() {
         Failure::Broken(format!("the upstream's answer is not HTTP: {}", failure.error))
+    } else if http2 && !failure.error.is_silent_end() {
+        Failure::Reset(format!("no answer: {}", failure.error))
     } else {
         Failure::Reset("the upstream closed the connection without an answer".into())
     }
 }
 
-fn is_io(error: &hyper::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
-}
-
-fn is_encoded(headers: &HeaderMap) -> bool {
+pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     headers
         .get(CONTENT_ENCODING)
         .is_some_and(|coding| coding != "identity")

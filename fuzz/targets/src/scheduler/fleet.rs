@@ -4,8 +4,8 @@ use crate::input::Input;
 use std::time::Duration;
 use weighbridge_core::policies::{Policies, least_inflight, session_affinity};
 use weighbridge_core::spec::{
-    BreakerSpec, BudgetSpec, CooldownSpec, EndpointSpec, FallbackSpec, FleetSpec, PoolSpec, ProbeSpec,
-    Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
+    BreakerSpec, BudgetSpec, CooldownSpec, EndpointSpec, FallbackOn, FallbackSpec, FleetSpec, PoolSpec,
+    ProbeSpec, Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
 };
 
 const SPANS: [u64; 6] = [0, 1, 100, 1_000, 5_000, 60_000];
@@ -101,7 +101,7 @@ fn route((index, routes): (usize, usize), pools: usize, input: &mut Input<'_>) -
         fallback: (0..input.below(3))
             .map(|_| FallbackSpec {
                 route: name(input.below(routes)),
-                on_unavailable: input.flag(),
+                on: FallbackOn(input.byte()),
             })
             .collect(),
     }

@@ -2,5 +2,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod presence;
+#[cfg(test)]
+mod slow;
 pub(crate) mod socket;
 pub(crate) mod turn;

@@ -1,6 +1,8 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
-use crate::resolved::{Auth, ClientKey, Config, Headers, Log, LogRequests, Pool, Probe, Route, Usage};
+use crate::resolved::{
+    Auth, ClientKey, Config, Headers, Log, LogRequests, Pool, Probe, Route, ServerTls, Usage,
+};
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -44,6 +46,7 @@ pub fn masked(config: &Config) -> Value {
             "server",
             object([
                 ("listen", json!(server.listen)),
+                ("tls", show_server_tls(server.tls.as_ref())),
                 ("max_body", json!(show_size(server.max_body as u64))),
                 ("max_connections", json!(server.max_connections)),
                 ("drain_delay", time(server.drain_delay)),
@@ -198,6 +201,16 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
             ])
         })
         .collect()
+}
+
+fn show_server_tls(tls: Option<&ServerTls>) -> Value {
+    tls.map_or(Value::Null, |tls| {
+        object([
+            ("cert", json!(tls.cert)),
+            ("key", json!(tls.key)),
+            ("client_ca", json!(tls.client_ca)),
+        ])
+    })
 }
 
 fn show_tls(pool: &Pool) -> Value {

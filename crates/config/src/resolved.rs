@@ -1,6 +1,7 @@
 //! The resolved configuration: what the rest of the product reads. Valid by construction; defaults are filled in,
 //! names are resolved, secrets are wrapped.
 
+use crate::identity::{self, Identity};
 use secrecy::SecretString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub struct Config {
 pub struct Server {
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// TLS towards clients; none: they speak plainly.
+    pub tls: Option<ServerTls>,
     /// Largest request body, bytes.
     pub max_body: usize,
     /// Most client connections at once.
@@ -48,6 +51,29 @@ pub struct Server {
     pub headers: Headers,
     /// The gateway's own zone.
     pub zone: Option<String>,
+}
+
+/// `server.tls`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerTls {
+    /// PEM file of the certificate chain.
+    pub cert: PathBuf,
+    /// PEM file of its key.
+    pub key: PathBuf,
+    /// PEM file of the authorities of client certificates; none: clients need no certificate.
+    pub client_ca: Option<PathBuf>,
+    /// What the files held when they were loaded.
+    pub identity: Identity,
+}
+
+impl ServerTls {
+    /// SHA-256 of what the files hold now, in hexadecimal; compare it with [`Identity::hash`].
+    #[must_use]
+    pub fn hash_now(&self) -> String {
+        let files = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
+        let read = files.map(|file| file.map(|path| identity::read(path).ok()));
+        identity::hash(read.iter().flatten().map(Option::as_deref))
+    }
 }
 
 /// An address range, `10.0.0.0/8` or a single address.

@@ -1,6 +1,11 @@
 //! The side that faces clients: sockets, connections, and whether a client is still there.
 
 pub(crate) mod connection;
+mod encrypted;
+mod http2;
+mod preface;
 pub(crate) mod presence;
 pub(crate) mod socket;
+pub(crate) mod streams;
+pub(crate) mod tls;
 pub(crate) mod turn;

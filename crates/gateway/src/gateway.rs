@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::driver::EventLog;
 use crate::lifecycle::Lifecycle;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Compiled, Snapshot};
 use crate::telemetry::balance::Balance;
 use crate::telemetry::decisions::Decisions;
 use crate::telemetry::log::LogWriter;
@@ -87,9 +87,9 @@ impl Gateway {
             log: setup.event_log,
         };
         let config = Arc::new(setup.config);
-        let pools = crate::snapshot::compile_pools(&config)?;
+        let compiled = Compiled::new(&config, None)?;
         let bindings = core.configure(&clock, &config);
-        let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (0, &metrics));
+        let snapshot = Snapshot::compile(config.clone(), compiled, &bindings, (0, &metrics));
         let (probes, probe_queue) = mpsc::unbounded_channel();
         metrics.reloaded(true);
         let gateway = Arc::new(Self {
@@ -133,12 +133,18 @@ impl Gateway {
     pub(crate) fn reconfigure(&self, config: Config) -> Result<(), String> {
         let config = Arc::new(config);
         // Certificates are read before anything changes, so that a bad one changes nothing.
-        let generation = self.snapshot.load().generation + 1;
-        let pools = crate::snapshot::compile_pools(&config)?;
+        let running = self.snapshot.load();
+        let generation = running.generation + 1;
+        let compiled = Compiled::new(&config, Some(&running))?;
         // Held until the snapshot is in place: no request may be sent to an endpoint that is in no snapshot yet.
         let mut core = self.lock();
         let bindings = core.configure(&self.clock, &config);
-        let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (generation, &self.sink.metrics));
+        let snapshot = Snapshot::compile(
+            config.clone(),
+            compiled,
+            &bindings,
+            (generation, &self.sink.metrics),
+        );
         self.load_keys(&config);
         self.decisions.retain(|route| snapshot.route(route).is_some());
         self.snapshot.store(Arc::new(snapshot));

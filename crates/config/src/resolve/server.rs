@@ -37,6 +37,7 @@ pub(super) fn server(reader: &mut Reader<'_>, given: model::Server) -> Server {
     };
     Server {
         listen,
+        tls: given.tls.and_then(|tls| super::tls::server(reader, tls.value)),
         max_body: usize::try_from(max_body).unwrap_or(usize::MAX),
         max_connections: or(given.max_connections, |count| count.0 as usize, 20_000),
         drain_delay: or(given.drain_delay, |span| span.0, Duration::ZERO),

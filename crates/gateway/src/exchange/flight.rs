@@ -190,7 +190,7 @@ impl Drop for Flight {
     fn drop(&mut self) {
         self.finish(Outcome::ClientClosed, 499);
         // Runs until the connection has written it: it tells the lifecycle then.
-        self.client.exchange.ended();
+        self.client.answered(&self.worker.gateway.lifecycle);
     }
 }
 

@@ -277,7 +277,7 @@ impl Relay {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Closing::CutNow if self.flight.client.socket.is_clogged() => {
+                Closing::CutNow if self.flight.client.is_clogged() => {
                     // The codec polls again once it has written out what it has.
                     self.closing = Closing::CutNow;
                     return Poll::Pending;

@@ -1,0 +1,256 @@
+//! One HTTP/2 connection: its codec's limits, its idle time, and shutting down.
+
+use super::connection::{Client, HEAD_READ_MAX, HEAD_TIMEOUT, Way};
+use super::presence::Exchange;
+use super::socket::{Socket, TAKES_NOTHING};
+use super::streams::{Stream, Streams, Tasks, Unwritten};
+use super::turn::Turns;
+use crate::exchange;
+use crate::exchange::relay::{AnswerBody, Cut};
+use crate::lifecycle::{Lifecycle, Phase};
+use crate::server::Worker;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// Most streams of a connection at once; further ones are refused (`REFUSED_STREAM`).
+const STREAMS_MAX: u32 = 256;
+/// Bytes of bodies that a client may send ahead of us: of one stream, and of all of a connection.
+const STREAM_WINDOW: u32 = 512 << 10;
+const CONNECTION_WINDOW: u32 = 2 << 20;
+/// Largest frame that is read, bytes.
+const FRAME_MAX: u32 = 16 << 10;
+/// Bytes of an answer that wait in the codec for its stream's or the connection's turn; beyond them the upstream waits.
+const SEND_BUFFER: usize = 64 << 10;
+/// Streams that the client has reset before they were looked at, and that we have reset for its errors in all of a
+/// connection's life; more end it with `ENHANCE_YOUR_CALM`.
+const RESETS_UNSEEN_MAX: usize = 20;
+const RESETS_FOR_ERRORS_MAX: usize = 1024;
+/// From the last sign of life to a ping, and from there to the end, together [`TAKES_NOTHING`].
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PONG_WITHIN: Duration = Duration::from_secs(TAKES_NOTHING.as_secs() - PING_AFTER.as_secs());
+/// How often idle time and stuck streams are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// A whole GOAWAY frame with `ENHANCE_YOUR_CALM` (RFC 9113, sections 6.8 and 7), of all streams.
+const CALM: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0xb];
+
+/// How a connection ended that the codec did not end.
+enum Broken {
+    /// The client takes nothing, or does not go.
+    Stuck,
+    /// It resets whatever it asks for.
+    Reset,
+}
+
+/// Tells the lifecycle of all requests when the connection's future ends, however it does.
+struct Settling<'a> {
+    lifecycle: &'a Lifecycle,
+    streams: Rc<Streams>,
+}
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        self.streams.end(self.lifecycle);
+    }
+}
+
+/// Answers requests until the codec ends the connection, or until the client is found to be gone (none).
+pub(crate) async fn converse(
+    worker: Rc<Worker>,
+    socket: Socket,
+    peer: SocketAddr,
+) -> Option<hyper::Result<()>> {
+    let lifecycle = &worker.gateway.lifecycle;
+    let streams = Streams::new();
+    let _settling = Settling {
+        lifecycle,
+        streams: streams.clone(),
+    };
+    let service = service_fn(|request| answer(worker.clone(), (streams.open(), peer), request));
+    let mut codec = pin!(builder(&streams).serve_connection(TokioIo::new(socket.clone()), service));
+    let mut end = End::new(lifecycle);
+    let mut cutting = pin!(lifecycle.reached(Phase::Cutting));
+    let mut cut = false;
+    let mut turns = Turns::default();
+    let ended = poll_fn(|cx| {
+        turns.take(cx, |cx| {
+            streams.attend(cx.waker());
+            if !cut && cutting.as_mut().poll(cx).is_ready() {
+                cut = true;
+                // Each ends itself.
+                streams.wake_all();
+            }
+            if end.poll_overdue(&streams, cx).is_ready() {
+                return Poll::Ready(Err(Broken::Stuck));
+            }
+            if end.take_due(&streams) {
+                codec.as_mut().graceful_shutdown();
+            }
+            if let Poll::Ready(ended) = codec.as_mut().poll(cx) {
+                return Poll::Ready(Ok(ended));
+            }
+            if !socket.is_clogged() {
+                streams.settle(lifecycle);
+            }
+            if end.is_due(&streams) {
+                cx.waker().wake_by_ref();
+            }
+            let opened = streams.opened.get();
+            if streams.resets.borrow_mut().too_many(opened, Instant::now()) {
+                socket.write_now(&CALM, cx);
+                return Poll::Ready(Err(Broken::Reset));
+            }
+            Poll::Pending
+        })
+    })
+    .await;
+    match ended {
+        Ok(ended) => Some(ended),
+        Err(Broken::Stuck) => None,
+        Err(Broken::Reset) => {
+            tracing::debug!(%peer, "a client resets whatever it asks for");
+            Some(Ok(()))
+        }
+    }
+}
+
+/// When a connection is to end: the gateway stops, or the client has asked for nothing for a long time.
+struct End<'a> {
+    leaving: Pin<Box<dyn Future<Output = ()> + 'a>>,
+    /// The gateway stops.
+    left: bool,
+    /// It did so before the connection began, whose first request is still answered: whoever is told to go before it
+    /// has asked for anything takes that for a failure.
+    came_late: bool,
+    /// The client has been idle for too long.
+    idle: bool,
+    /// The client has been told, by GOAWAY.
+    told: bool,
+    look: Pin<Box<Sleep>>,
+}
+
+impl<'a> End<'a> {
+    fn new(lifecycle: &'a Lifecycle) -> Self {
+        Self {
+            leaving: Box::pin(lifecycle.reached(Phase::Leaving)),
+            left: false,
+            came_late: lifecycle.phase() >= Phase::Leaving,
+            idle: false,
+            told: false,
+            look: Box::pin(tokio::time::sleep(LOOK_EVERY)),
+        }
+    }
+
+    /// Ready when no word helps any more.
+    fn poll_overdue(&mut self, streams: &Streams, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.left {
+            self.left = self.leaving.as_mut().poll(cx).is_ready();
+        }
+        while self.look.as_mut().poll(cx).is_ready() {
+            self.look.as_mut().reset(tokio::time::Instant::now() + LOOK_EVERY);
+            let idle = streams.idle_since().map(|since| since.elapsed());
+            self.idle = idle.is_some_and(|idle| idle >= HEAD_TIMEOUT);
+            let lasting = idle.is_some_and(|idle| idle >= HEAD_TIMEOUT + LOOK_EVERY);
+            if lasting || streams.give_up(TAKES_NOTHING) {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+
+    fn is_due(&self, streams: &Streams) -> bool {
+        let leaving = self.left && (!self.came_late || streams.opened.get() > 0);
+        !self.told && (leaving || self.idle)
+    }
+
+    /// Whether the client is to be told now.
+    fn take_due(&mut self, streams: &Streams) -> bool {
+        let due = self.is_due(streams);
+        self.told |= due;
+        due
+    }
+}
+
+/// A request that has no answer yet.
+struct Unanswered(Option<Rc<Stream>>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(stream) = self.0.take() {
+            stream.reset_early();
+        }
+    }
+}
+
+/// Answers the request of one stream.
+async fn answer(
+    worker: Rc<Worker>,
+    (stream, peer): (Rc<Stream>, SocketAddr),
+    request: Request<Incoming>,
+) -> Result<Response<StreamBody>, Infallible> {
+    let mut unanswered = Unanswered(Some(stream.clone()));
+    let client = Rc::new(Client {
+        peer,
+        exchange: Exchange::default(),
+        way: Way::Stream(stream.clone()),
+    });
+    let answer = exchange::handle(worker, client, request).await;
+    unanswered.0 = None;
+    answer.map(|answer| answer.map(|inner| StreamBody { inner, stream }))
+}
+
+/// An answer's body, whose bytes are counted until they are written.
+pub(crate) struct StreamBody {
+    inner: AnswerBody,
+    stream: Rc<Stream>,
+}
+
+impl Body for StreamBody {
+    type Data = Unwritten;
+    type Error = Cut;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Unwritten>, Cut>>> {
+        let this = self.get_mut();
+        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
+        Poll::Ready(
+            frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| this.stream.hand_over(bytes)))),
+        )
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+fn builder(streams: &Rc<Streams>) -> Builder<Tasks> {
+    let mut builder = Builder::new(Tasks(streams.clone()));
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_MAX)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(u32::try_from(HEAD_READ_MAX).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(RESETS_UNSEEN_MAX)
+        .max_local_error_reset_streams(RESETS_FOR_ERRORS_MAX)
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PONG_WITHIN);
+    builder
+}

@@ -9,7 +9,8 @@ use crate::exchange;
 use crate::exchange::relay::{AnswerBody, Cut};
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::server::Worker;
-use http::{Request, Response};
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
@@ -131,9 +132,6 @@ struct End<'a> {
     leaving: Pin<Box<dyn Future<Output = ()> + 'a>>,
     /// The gateway stops.
     left: bool,
-    /// It did so before the connection began, whose first request is still answered: whoever is told to go before it
-    /// has asked for anything takes that for a failure.
-    came_late: bool,
     /// The client has been idle for too long.
     idle: bool,
     /// The client has been told, by GOAWAY.
@@ -146,7 +144,6 @@ impl<'a> End<'a> {
         Self {
             leaving: Box::pin(lifecycle.reached(Phase::Leaving)),
             left: false,
-            came_late: lifecycle.phase() >= Phase::Leaving,
             idle: false,
             told: false,
             look: Box::pin(tokio::time::sleep(LOOK_EVERY)),
@@ -171,7 +168,8 @@ impl<'a> End<'a> {
     }
 
     fn is_due(&self, streams: &Streams) -> bool {
-        let leaving = self.left && (!self.came_late || streams.opened.get() > 0);
+        // Whoever is told to go before it has asked for anything takes that for a failure.
+        let leaving = self.left && streams.opened.get() > 0;
         !self.told && (leaving || self.idle)
     }
 
@@ -200,21 +198,53 @@ async fn answer(
     (stream, peer): (Rc<Stream>, SocketAddr),
     request: Request<Incoming>,
 ) -> Result<Response<StreamBody>, Infallible> {
-    let mut unanswered = Unanswered(Some(stream.clone()));
+    let unanswered = Unanswered(Some(stream.clone()));
+    let bodiless = request.method() == Method::HEAD;
     let client = Rc::new(Client {
         peer,
         exchange: Exchange::default(),
         way: Way::Stream(stream.clone()),
     });
     let answer = exchange::handle(worker, client, request).await;
-    unanswered.0 = None;
-    answer.map(|answer| answer.map(|inner| StreamBody { inner, stream }))
+    answer.map(|answer| {
+        let mut answer = answer.map(|inner| StreamBody {
+            inner,
+            stream,
+            unanswered,
+        });
+        if bodiless {
+            answer.without_body();
+        } else if answer.body().is_end_stream() {
+            answer.body_mut().unanswered.0 = None;
+        }
+        answer
+    })
+}
+
+/// What the codec leaves to us.
+trait Bodiless {
+    /// Makes it the answer to a HEAD: its length is told, its body stays here.
+    fn without_body(&mut self);
+}
+
+impl Bodiless for Response<StreamBody> {
+    fn without_body(&mut self) {
+        if let Some(length) = self.body().size_hint().exact() {
+            self.headers_mut()
+                .entry(CONTENT_LENGTH)
+                .or_insert_with(|| length.into());
+        }
+        let body = self.body_mut();
+        body.inner = AnswerBody::Whole(None);
+        body.unanswered.0 = None;
+    }
 }
 
 /// An answer's body, whose bytes are counted until they are written.
 pub(crate) struct StreamBody {
     inner: AnswerBody,
     stream: Rc<Stream>,
+    unanswered: Unanswered,
 }
 
 impl Body for StreamBody {
@@ -223,6 +253,8 @@ impl Body for StreamBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Unwritten>, Cut>>> {
         let this = self.get_mut();
+        // The codec asks for the body once it has taken the head: the client waits still.
+        this.unanswered.0 = None;
         let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
         Poll::Ready(
             frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| this.stream.hand_over(bytes)))),

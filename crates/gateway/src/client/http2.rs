@@ -22,8 +22,8 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
-use tokio::time::Sleep;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
 
 /// Most streams of a connection at once; further ones are refused (`REFUSED_STREAM`).
 const STREAMS_MAX: u32 = 256;
@@ -285,4 +285,87 @@ fn builder(streams: &Rc<Streams>) -> Builder<Tasks> {
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    /// Waits for the end of a connection with these streams, and gives the seconds to the word and to the end.
+    async fn ended(lifecycle: &Lifecycle, streams: &Streams) -> (Option<u64>, u64) {
+        let began = Instant::now();
+        let mut end = End::new(lifecycle);
+        let mut told = None;
+        poll_fn(|cx| {
+            let over = end.poll_overdue(streams, cx);
+            if end.take_due(streams) {
+                told = Some(began.elapsed().as_secs());
+            }
+            over
+        })
+        .await;
+        (told, began.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_told_and_then_closed() {
+        assert_eq!(
+            ended(&Lifecycle::default(), &Streams::new()).await,
+            (Some(80), 90)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_of_a_whole_answer_is_gone() {
+        let lifecycle = Lifecycle::default();
+        lifecycle.started();
+        let streams = Streams::new();
+        let stream = streams.open();
+        let _held = stream.hand_over(Bytes::from_static(b"never read"));
+        stream.answered(&lifecycle);
+        streams.settle(&lifecycle);
+        assert_eq!(ended(&lifecycle, &streams).await, (None, 60));
+        streams.end(&lifecycle);
+        assert_eq!(lifecycle.running(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_not_read_is_given_up_and_not_its_connection() {
+        let (lifecycle, streams) = (Lifecycle::default(), Streams::new());
+        let tasks = Tasks(streams.clone());
+        let run = |reads: bool| {
+            let stream = streams.open();
+            let work = async move {
+                let mut held = stream.hand_over(Bytes::from_static(&[b'x'; 100]));
+                for _ in 0..20 {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    bytes::Buf::advance(&mut held, usize::from(reads));
+                }
+            };
+            hyper::rt::Executor::execute(&tasks, work);
+        };
+        let watch = async {
+            run(false);
+            run(true);
+            tokio::select! {
+                _ = ended(&lifecycle, &streams) => panic!("the connection is given up"),
+                () = tokio::time::sleep(Duration::from_secs(75)) => {}
+            }
+            streams.running()
+        };
+        assert_eq!(tokio::task::LocalSet::new().run_until(watch).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_told_to_go_before_it_has_asked() {
+        let lifecycle = Lifecycle::default();
+        lifecycle.enter(Phase::Draining);
+        let streams = Streams::new();
+        let mut end = End::new(&lifecycle);
+        poll_fn(|cx| Poll::Ready(end.poll_overdue(&streams, cx).is_ready())).await;
+        assert!(!end.take_due(&streams));
+        streams.open();
+        assert!(end.take_due(&streams) && !end.take_due(&streams));
+    }
 }

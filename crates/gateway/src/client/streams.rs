@@ -14,7 +14,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Streams of a connection, shared by its task and theirs.
 pub(crate) struct Streams {
@@ -110,6 +111,12 @@ impl Streams {
         for stream in &*self.running.borrow() {
             stream.wake();
         }
+    }
+
+    /// Streams whose tasks run.
+    #[cfg(test)]
+    pub(crate) fn running(&self) -> usize {
+        self.running.borrow().len()
     }
 
     /// Since when there has been no stream; none: there is one.

@@ -121,6 +121,19 @@ fn heads_that_are_too_large_are_told_so() {
     });
     let many = session.begin(&many).unwrap().response(PATIENCE).unwrap();
     assert_eq!((many.status, &many.json()["type"]), (431, &"error".into()));
+    // A cookie in pieces is one.
+    let cookies = (0..120).fold(door.whole(Api::Chat, ""), |request, i| {
+        request.header("cookie", &format!("c{i}=1"))
+    });
+    assert_eq!(
+        session
+            .begin(&cookies)
+            .unwrap()
+            .response(PATIENCE)
+            .unwrap()
+            .status,
+        200
+    );
     // The connection goes on.
     assert_eq!(with(10).unwrap().status, 200);
 }

@@ -15,6 +15,7 @@ mod frames;
 mod leaving;
 mod limits;
 mod messages;
+mod retry;
 mod shutdown;
 #[allow(dead_code, reason = "each area uses its own part")]
 #[path = "../streams/support.rs"]

@@ -1,7 +1,7 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
 use crate::resolved::{
-    Auth, ClientKey, Config, Headers, Log, LogRequests, Pool, Probe, Route, ServerTls, Usage,
+    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls, Usage,
 };
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
@@ -48,6 +48,10 @@ pub fn masked(config: &Config) -> Value {
                 ("listen", json!(server.listen)),
                 ("tls", show_server_tls(server.tls.as_ref())),
                 ("max_body", json!(show_size(server.max_body as u64))),
+                (
+                    "body_memory",
+                    json!(server.body_memory.map(|size| show_size(size as u64))),
+                ),
                 ("max_connections", json!(server.max_connections)),
                 ("drain_delay", time(server.drain_delay)),
                 ("drain_timeout", time(server.drain_timeout)),
@@ -68,6 +72,7 @@ pub fn masked(config: &Config) -> Value {
             "auth",
             json!(if config.auth == Auth::Keys { "keys" } else { "none" }),
         ),
+        ("cors", config.cors.as_ref().map_or(Value::Null, show_cors)),
         ("log", show_log(&config.log)),
         ("keys", config.keys.iter().map(show_key).collect()),
         ("pools", json!(pools)),
@@ -94,6 +99,14 @@ fn share(weight: Weight) -> Value {
     } else {
         json!(weight.as_f64())
     }
+}
+
+fn show_cors(cors: &Cors) -> Value {
+    let origins = cors.origins.iter().map(|origin| match origin {
+        Origin::Any => "*",
+        Origin::Exact(origin) => origin,
+    });
+    json!({"origins": origins.collect::<Vec<_>>()})
 }
 
 fn show_log(log: &Log) -> Value {

@@ -180,7 +180,9 @@ impl<'a> Reader<'a> {
                 LATER_HINT.to_owned(),
             )
         } else {
-            unknown(&entry.key, what, keys.known)
+            let (message, hint) = unknown(&entry.key, what, keys.known);
+            let here = belongs(&entry.key).map(|home| format!("{home}; {hint}"));
+            (message, here.unwrap_or(hint))
         };
         let problem = self.place((entry.value, entry.mark), message, hint);
         self.problems.push(problem);
@@ -218,6 +220,24 @@ impl<'a> Reader<'a> {
         self.unexpected(node, "a list");
         None
     }
+}
+
+/// Most places that are named for a key that stands in the wrong one.
+const HOMES_MAX: usize = 3;
+
+/// Where a key of this name belongs, if anywhere.
+fn belongs(key: &str) -> Option<String> {
+    let homes = crate::schema::homes(key);
+    let named: Vec<String> = homes
+        .iter()
+        .take(HOMES_MAX)
+        .map(|home| match home.as_str() {
+            "" => "the top level".to_owned(),
+            home => format!("`{home}`"),
+        })
+        .collect();
+    let more = if homes.len() > HOMES_MAX { " or others" } else { "" };
+    (!named.is_empty()).then(|| format!("`{key}` belongs to {}{more}", named.join(" or ")))
 }
 
 /// A key without the `r#` that Rust's keywords need.

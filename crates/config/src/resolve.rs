@@ -1,5 +1,6 @@
 //! From sections to the resolved config: defaults, names, rules that span keys.
 
+mod cors;
 mod keys;
 mod pools;
 mod retry;
@@ -46,6 +47,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         },
     );
 
+    let cors = file.cors.and_then(|given| cors::cors(reader, given, auth));
     let pools_at = file.pools.as_ref().map_or(Tree::ROOT, |pools| pools.node);
     let empty = file.pools.as_ref().is_some_and(|pools| pools.value.is_empty());
     if empty && reader.problems.is_empty() {
@@ -74,6 +76,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         server,
         admin,
         auth,
+        cors,
         log,
         keys,
         fleet: FleetSpec {

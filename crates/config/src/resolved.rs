@@ -18,6 +18,8 @@ pub struct Config {
     pub admin: Admin,
     /// Who may use the data plane.
     pub auth: Auth,
+    /// Pages that may call the data plane; none: no page of another origin may.
+    pub cors: Option<Cors>,
     /// What is logged.
     pub log: Log,
     /// Client keys.
@@ -39,6 +41,8 @@ pub struct Server {
     pub tls: Option<ServerTls>,
     /// Largest request body, bytes.
     pub max_body: usize,
+    /// Most memory for the bodies of all requests, bytes; none: a share of what the process may have.
+    pub body_memory: Option<usize>,
     /// Most client connections at once.
     pub max_connections: usize,
     /// How long new requests are still served after SIGTERM.
@@ -110,6 +114,22 @@ pub enum Auth {
     Keys,
     /// Everybody may.
     None,
+}
+
+/// `cors`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins of pages that may call the data plane; at least one.
+    pub origins: Vec<Origin>,
+}
+
+/// Where a page comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Any origin but `null`.
+    Any,
+    /// This one, as browsers write it: `https://app.example`.
+    Exact(String),
 }
 
 /// `log`.

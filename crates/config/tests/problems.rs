@@ -110,7 +110,6 @@ fn duplicate_keys_are_told_with_their_first_place() {
 fn what_comes_later_is_refused_by_name() {
     for (text, path, name) in [
         (pool("otlp: {endpoint: http://h}"), "otlp", "otlp"),
-        (pool("cors: {origins: []}"), "cors", "cors"),
         (pool("storage: {path: x}"), "storage", "storage"),
         (pool("quota_groups: {}"), "quota_groups", "quota_groups"),
         (pool("services: []"), "services", "services"),

@@ -35,7 +35,8 @@ pub enum Event {
         /// Whether it answered as expected.
         healthy: bool,
     },
-    /// Newest byte that any stream of the endpoint delivered; sent now and then where `stall_after` is set.
+    /// Newest byte that any stream of the endpoint delivered; sent now and then where `stall_after` is set, and before a
+    /// probe that failed, which it outweighs.
     Progress {
         /// The endpoint.
         endpoint: EndpointId,

@@ -224,6 +224,21 @@ pub struct RetrySpec {
     pub budget: BudgetSpec,
 }
 
+/// What a route that says nothing of retries does.
+impl Default for RetrySpec {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            on_connect: true,
+            on_reset: false,
+            on_timeout: false,
+            on_status: vec![429, 503, 529],
+            move_on_after: None,
+            budget: BudgetSpec::default(),
+        }
+    }
+}
+
 /// Cap on retries of a route: retries in the window < ratio · first attempts + floor · window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetSpec {
@@ -233,6 +248,16 @@ pub struct BudgetSpec {
     pub floor_per_second: f64,
     /// Span over which both are counted.
     pub window: Duration,
+}
+
+impl Default for BudgetSpec {
+    fn default() -> Self {
+        Self {
+            ratio: 0.2,
+            floor_per_second: 10.0,
+            window: Duration::from_secs(10),
+        }
+    }
 }
 
 /// A step to another route.

@@ -1,6 +1,7 @@
 //! Drives the scheduler with real time: turns its actions into work and keeps its deadlines.
 
 use crate::gateway::Gateway;
+use crate::snapshot::Upstream;
 use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Arc;
@@ -108,14 +109,19 @@ fn report_progress(gateway: &Gateway) {
         return;
     }
     for upstream in snapshot.upstreams() {
-        let at = upstream.last_byte.swap(0, std::sync::atomic::Ordering::Relaxed);
-        if at > 0 {
-            let at = Time::from_origin(Duration::from_nanos(at));
-            gateway.tell(Event::Progress {
-                endpoint: upstream.id,
-                at,
-            });
-        }
+        report(gateway, upstream);
+    }
+}
+
+/// Passes on when this endpoint's streams last moved, if they did since it was last told.
+pub(crate) fn report(gateway: &Gateway, upstream: &Upstream) {
+    let at = upstream.last_byte.swap(0, std::sync::atomic::Ordering::Relaxed);
+    if at > 0 {
+        let at = Time::from_origin(Duration::from_nanos(at));
+        gateway.tell(Event::Progress {
+            endpoint: upstream.id,
+            at,
+        });
     }
 }
 

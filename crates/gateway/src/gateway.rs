@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::driver::EventLog;
 use crate::lifecycle::Lifecycle;
+use crate::memory::BodyMemory;
 use crate::snapshot::{Compiled, Snapshot};
 use crate::telemetry::balance::Balance;
 use crate::telemetry::decisions::Decisions;
@@ -44,6 +45,7 @@ pub struct Gateway {
     pub(crate) sink: Sink,
     pub(crate) decisions: Decisions,
     pub(crate) balance: Balance,
+    pub(crate) body_memory: Arc<BodyMemory>,
     /// Starting up, serving, draining.
     pub lifecycle: Lifecycle,
     pub(crate) probes: mpsc::UnboundedSender<EndpointId>,
@@ -76,7 +78,7 @@ impl Gateway {
     /// What of the config could not be loaded, for a person.
     pub(crate) fn with_probes(setup: Setup) -> Result<(Arc<Self>, ProbeQueue), String> {
         let metrics = Metrics::new();
-        let log = LogWriter::start(setup.request_log, metrics.clone())
+        let log = LogWriter::start("request-log", setup.request_log, metrics.log_dropped())
             .map_err(|error| format!("cannot start the log thread: {error}"))?;
         let clock = Clock::start();
         let mut core = Core {
@@ -105,6 +107,7 @@ impl Gateway {
             },
             decisions: Decisions::default(),
             balance: Balance::default(),
+            body_memory: Arc::new(BodyMemory::new()),
             lifecycle: Lifecycle::default(),
             probes,
             next_request: AtomicU64::new(1),

@@ -1,5 +1,6 @@
 //! Active health probes, sent when the scheduler asks. They never run inference.
 
+use crate::driver;
 use crate::gateway::{Gateway, ProbeQueue};
 use crate::snapshot::Upstream;
 use crate::upstream::connect::connect;
@@ -20,10 +21,14 @@ pub(crate) async fn run(gateway: Arc<Gateway>, mut queue: ProbeQueue) {
         let gateway = gateway.clone();
         tokio::task::spawn_local(async move {
             let upstream = gateway.snapshot().upstream(endpoint).cloned();
-            let healthy = match upstream {
-                Some(upstream) => probe(&upstream).await,
+            let healthy = match &upstream {
+                Some(upstream) => probe(upstream).await,
                 None => false,
             };
+            if let (Some(upstream), false) = (&upstream, healthy) {
+                // An engine may be too busy with its streams to answer a probe in time.
+                driver::report(&gateway, upstream);
+            }
             gateway.tell(Event::Probed { endpoint, healthy });
         });
     }

@@ -66,16 +66,13 @@ pub(crate) struct SessionKeys {
     pub(crate) paths: Vec<String>,
 }
 
-/// Shortest value that is taken for a secret, bytes: a shorter one is found in anything, and guessed.
-const SECRET_MIN: usize = 6;
-
 /// What all endpoints of a pool share.
 pub(crate) struct PoolEntry {
     pub(crate) config: resolved::Pool,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     /// Header that carries each upstream key; empty: no key is sent.
     pub(crate) credentials: Vec<(HeaderName, HeaderValue)>,
-    /// Values that must never reach a client.
+    /// Texts that must never reach a client: its keys in every form, the longest first.
     pub(crate) secrets: Vec<String>,
 }
 
@@ -301,14 +298,11 @@ impl PoolEntry {
                     .flat_map(|query| query_secrets(query.expose_secret())),
             );
         }
-        secrets.retain(|secret| secret.len() >= SECRET_MIN);
-        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
-        secrets.dedup();
         Ok(Self {
             config: pool.clone(),
             tls,
             credentials,
-            secrets,
+            secrets: crate::secrets::forms(secrets.iter().map(String::as_str)),
         })
     }
 }

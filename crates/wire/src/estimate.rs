@@ -160,7 +160,7 @@ impl Sample {
 const DEPTH_MAX: u8 = 6;
 
 /// Fields of messages and deltas that are no text: media, marks, and numbers.
-const NO_TEXT: [&str; 22] = [
+pub(crate) const NO_TEXT: [&str; 22] = [
     r#""type""#,
     r#""role""#,
     r#""id""#,

@@ -11,6 +11,7 @@ mod fields;
 pub mod models;
 mod observe;
 pub mod peek;
+mod repeat;
 pub mod retry_after;
 mod said;
 pub mod sse;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::fields::{each_field, integer, is_key, says_something, text};
+use crate::fields::{Malformed, each_field, integer, is_key, refusal, says_something, text};
 
 mod error;
 mod path;
@@ -110,7 +110,8 @@ impl<'a> Fields<'a> {
             max_output_tokens: None,
             roots: vec![None; wanted.len()],
         };
-        each_field(json, |key, value| fields.take(key, value)).map_err(|error| PeekError::syntax(&error))?;
+        each_field(json, |key, value| fields.take(key, value))
+            .map_err(|Malformed| PeekError::syntax(&refusal(json)))?;
         Ok(fields)
     }
 

@@ -1,7 +1,7 @@
 //! `routes`.
 
 use super::pools::Resolved;
-use super::retry::{default_retry, retry};
+use super::retry::retry;
 use crate::forms::Short;
 use crate::leaf::or;
 use crate::model::routes as model;
@@ -12,7 +12,7 @@ use crate::yaml::NodeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use weighbridge_core::policies::Policies;
-use weighbridge_core::spec::{FallbackSpec, RouteSpec, TargetSpec, Weight};
+use weighbridge_core::spec::{FallbackSpec, RetrySpec, RouteSpec, TargetSpec, Weight};
 
 /// Names of pools or routes, and their places.
 type Names<'a> = BTreeMap<&'a str, usize>;
@@ -107,7 +107,7 @@ fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
         }],
         policies: Policies::default(),
         spill: true,
-        retry: default_retry(),
+        retry: RetrySpec::default(),
         fallback: Vec::new(),
     };
     (

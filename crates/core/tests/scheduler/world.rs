@@ -8,8 +8,8 @@ use weighbridge_core::ids::{EndpointId, RequestId};
 use weighbridge_core::policies::session_affinity::SessionKey;
 use weighbridge_core::policies::{Policies, least_inflight, session_affinity};
 use weighbridge_core::spec::{
-    BreakerSpec, BudgetSpec, CooldownSpec, EndpointSpec, FallbackSpec, FleetSpec, PoolSpec, ProbeSpec,
-    Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
+    BreakerSpec, CooldownSpec, EndpointSpec, FallbackSpec, FleetSpec, PoolSpec, ProbeSpec, Protocols,
+    RetrySpec, RouteSpec, TargetSpec, Weight,
 };
 use weighbridge_core::view::{EndpointView, StateKind};
 use weighbridge_core::{Action, Event, Scheduler, Time};
@@ -90,19 +90,7 @@ pub(crate) fn route(name: &str, pools: &[usize]) -> RouteSpec {
             .collect(),
         policies: Policies::default(),
         spill: true,
-        retry: RetrySpec {
-            max_attempts: 3,
-            on_connect: true,
-            on_reset: false,
-            on_timeout: false,
-            on_status: vec![429, 503, 529],
-            move_on_after: None,
-            budget: BudgetSpec {
-                ratio: 0.2,
-                floor_per_second: 10.0,
-                window: ms(10_000),
-            },
-        },
+        retry: RetrySpec::default(),
         fallback: Vec::new(),
     }
 }

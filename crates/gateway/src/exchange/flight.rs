@@ -9,6 +9,7 @@ use crate::snapshot::{Snapshot, Upstream};
 use crate::telemetry::decisions::Taken;
 use crate::telemetry::outcome::Outcome;
 use crate::telemetry::record::Record;
+use crate::telemetry::trace::Trace;
 use http::HeaderMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Flight {
             worker: worker.clone(),
             client: client.clone(),
             snapshot: worker.gateway.snapshot_full(),
-            record: Record::new(request_id(headers)),
+            record: Record::new(request_id(headers), Trace::of(headers)),
             id: worker.gateway.next_request(),
             attempt: None,
             known: false,

@@ -6,6 +6,7 @@ use super::headers::{API_KEY, X_API_KEY};
 use super::{HEAD_MAX, HEADERS_MAX};
 use crate::clock::unix_seconds;
 use crate::lifecycle::Phase;
+use crate::memory::{Metered, Room};
 use crate::snapshot::RouteEntry;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub(crate) struct Intake {
     /// The client's query, without `?`.
     pub(crate) query: Option<String>,
     pub(crate) body: Bytes,
+    /// What it takes of the memory for bodies.
+    pub(crate) _room: Room,
     pub(crate) peek: Peek,
     pub(crate) route: Arc<RouteEntry>,
     /// The model as it goes upstream where the pool names none: the body's, or that of the override header.
@@ -139,7 +142,7 @@ fn look(
     mut flight: Flight,
     (api, protocol): (Api, Protocol),
     parts: Parts,
-    (body, presented_key): (Bytes, Option<String>),
+    ((body, room), presented_key): ((Bytes, Room), Option<String>),
 ) -> Result<(Flight, Taken), Box<Refused>> {
     let peek = match Peek::new(&body, &flight.snapshot.body_paths) {
         Ok(peek) => peek,
@@ -164,6 +167,7 @@ fn look(
         protocol,
         query: parts.uri.query().map(str::to_owned),
         body,
+        _room: room,
         peek,
         route,
         model,
@@ -254,8 +258,9 @@ async fn read_body(
     flight: &Flight,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<Bytes, (ErrorBody, Outcome)> {
-    let most = flight.snapshot.config.server.max_body;
+) -> Result<(Bytes, Room), (ErrorBody, Outcome)> {
+    let server = &flight.snapshot.config.server;
+    let most = server.max_body;
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && encoding != "identity"
     {
@@ -266,28 +271,36 @@ async fn read_body(
     let said = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse().ok());
-    let lifecycle = &flight.worker.gateway.lifecycle;
+    let gateway = &flight.worker.gateway;
+    let lifecycle = &gateway.lifecycle;
+    let memory = &gateway.body_memory;
+    let mut body = Metered::new(body, said, (memory, memory.limit(server.body_memory, most)));
     let over = || lifecycle.phase() == Phase::Cutting;
-    let collected = body::collect(body, (said, most), over).await;
-    collected.map_err(|fault| match fault {
-        Fault::TooLarge => (ErrorBody::too_large(most as u64), Outcome::ClientError),
-        Fault::Malformed => (
-            ErrorBody::new(400, "the request's body is not framed as HTTP asks for"),
-            Outcome::ClientError,
-        ),
-        Fault::Slow => (
-            ErrorBody::new(408, "the request's body came too slowly, or stopped coming"),
-            Outcome::ClientError,
-        ),
-        Fault::BrokeOff => (
-            ErrorBody::new(400, "the request's body broke off"),
-            Outcome::ClientClosed,
-        ),
-        Fault::Over => {
-            lifecycle.was_cut();
-            (ErrorBody::draining(), Outcome::Unavailable)
-        }
-    })
+    let collected = body::collect(&mut body, (said, most), over).await;
+    if body.refused() {
+        return Err((ErrorBody::no_room(), Outcome::Unavailable));
+    }
+    collected
+        .map(|bytes| (bytes, body.into_room()))
+        .map_err(|fault| match fault {
+            Fault::TooLarge => (ErrorBody::too_large(most as u64), Outcome::ClientError),
+            Fault::Malformed => (
+                ErrorBody::new(400, "the request's body is not framed as HTTP asks for"),
+                Outcome::ClientError,
+            ),
+            Fault::Slow => (
+                ErrorBody::new(408, "the request's body came too slowly, or stopped coming"),
+                Outcome::ClientError,
+            ),
+            Fault::BrokeOff => (
+                ErrorBody::new(400, "the request's body broke off"),
+                Outcome::ClientClosed,
+            ),
+            Fault::Over => {
+                lifecycle.was_cut();
+                (ErrorBody::draining(), Outcome::Unavailable)
+            }
+        })
 }
 
 /// The model that the request names: in an override header or in its body.

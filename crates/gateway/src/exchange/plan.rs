@@ -65,6 +65,7 @@ impl Plan {
         if let Ok(id) = HeaderValue::try_from(&*run.flight.record.request_id) {
             headers.insert(X_REQUEST_ID, id);
         }
+        run.flight.record.trace.put(&mut headers);
         let timeouts = pool.config.timeouts;
         let began = Instant::now();
         headers::ask_for_identity(&mut headers);

@@ -47,6 +47,11 @@ impl Collector for Fleet {
             "weighbridge_requests_running",
             "Requests between their first and last byte",
             running,
+        )?;
+        gauge(
+            "weighbridge_body_memory_bytes",
+            "Memory that the bodies of requests take",
+            i64::try_from(gateway.body_memory.used()).unwrap_or(i64::MAX),
         )
     }
 }

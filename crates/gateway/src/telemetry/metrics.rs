@@ -212,8 +212,18 @@ impl Metrics {
         self.0.reload_success.set(i64::from(well));
     }
 
-    pub(crate) fn log_dropped(&self) {
-        self.0.log_dropped.inc();
+    pub(crate) fn log_dropped(&self) -> Counter {
+        self.0.log_dropped.clone()
+    }
+
+    /// Shows `dropped`, the count of the gateway's own messages that were not read.
+    pub fn show_dropped_messages(&self, dropped: Counter) {
+        let mut registry = self.0.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register(
+            "weighbridge_messages_dropped",
+            "Messages of the gateway dropped because standard error was not read",
+            dropped,
+        );
     }
 }
 

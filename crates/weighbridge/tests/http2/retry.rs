@@ -43,7 +43,7 @@ fn fail2_over_every_way_what_was_delivered_is_not_sent_again() {
     over_all(|way| {
         let [first, second] = Upstream::start_all(["a", "b"]);
         let door = Door::new(way, ("", &either(&first.url(), &second)));
-        for mode in ["drop", "drop=rst", "short=10", "cut=0"] {
+        for mode in ["drop", "drop=rst", "cut=0"] {
             let mut answer = door.stream(Api::Chat, mode).open();
             answer.finish(PATIENCE);
             let told = answer.status == 502 || answer.text().contains("\"error\"");

@@ -29,17 +29,7 @@ pub struct Loaded {
 /// Everything that is wrong with the file, or that it cannot be read.
 pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Problems> {
     let name = path.display().to_string();
-    let text = read(path).map_err(|message| {
-        let problem = Problem {
-            file: name.clone(),
-            line: 0,
-            column: 0,
-            path: String::new(),
-            message,
-            hint: None,
-        };
-        Problems::new(vec![problem])
-    })?;
+    let text = read_named(path, &name)?;
     load_text(
         &Source {
             name: &name,
@@ -90,6 +80,21 @@ struct Source<'a> {
     name: &'a str,
     text: &'a str,
     directory: Option<&'a Path>,
+}
+
+/// Reads the file at `path`, called `name` in problems.
+pub(crate) fn read_named(path: &Path, name: &str) -> Result<String, Problems> {
+    read(path).map_err(|message| {
+        let problem = Problem {
+            file: name.to_owned(),
+            line: 0,
+            column: 0,
+            path: String::new(),
+            message,
+            hint: None,
+        };
+        Problems::new(vec![problem])
+    })
 }
 
 fn read(path: &Path) -> Result<String, String> {

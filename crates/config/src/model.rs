@@ -1,6 +1,7 @@
 //! The user's file as sections: what may be written, before anything is resolved.
 
 pub(crate) mod cors;
+pub(crate) mod discovery;
 pub(crate) mod keys;
 pub(crate) mod policies;
 pub(crate) mod pools;

@@ -1,6 +1,7 @@
 //! The resolved configuration: what the rest of the product reads. Valid by construction; defaults are filled in,
 //! names are resolved, secrets are wrapped.
 
+use crate::discovery::Discovery;
 use crate::identity::{self, Identity};
 use secrecy::SecretString;
 use std::net::SocketAddr;
@@ -202,8 +203,10 @@ pub struct Pool {
     pub model: Option<Arc<str>>,
     /// For people and decision services.
     pub description: Option<String>,
-    /// In the order of the fleet spec.
+    /// In the order of the fleet spec. Where they are discovered: those known so far.
     pub endpoints: Vec<Endpoint>,
+    /// Who says what the endpoints are; none: the config.
+    pub discovery: Option<Discovery>,
     /// Upstream keys, rotated; empty: none is sent.
     pub api_keys: Vec<SecretString>,
     /// Whether the client's own key is passed on.
@@ -227,6 +230,8 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// Where it is.
     pub url: BaseUrl,
+    /// Where to connect instead of looking up the URL's host, in the order in which to try; empty: look it up.
+    pub addresses: Vec<SocketAddr>,
     /// Free-form labels.
     pub labels: Vec<(String, String)>,
 }
@@ -313,6 +318,10 @@ pub struct Route {
     pub resend: Option<bool>,
     /// How token counts are learned.
     pub usage: Usage,
+    /// Streams: time without a byte after which the client is sent a sign of life; none: never.
+    pub heartbeat: Option<Duration>,
+    /// Whether an answer whose client has left is read to its end.
+    pub finish: bool,
 }
 
 /// `routes[].usage`.

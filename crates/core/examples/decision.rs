@@ -55,6 +55,7 @@ fn run(iterations: u64, candidates: usize) {
                 attempt: dispatch.attempt,
                 outcome: Outcome::Complete,
                 committed: true,
+                too_long: false,
             };
             scheduler.step(now, Event::Ended(ended), &mut actions);
         }

@@ -80,6 +80,9 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Whether a byte of its body has reached the client, so nothing may be tried again.
     pub committed: bool,
+    /// Whether the upstream said that the prompt is longer than its model takes.
+    #[serde(default)]
+    pub too_long: bool,
 }
 
 /// How an attempt ended.

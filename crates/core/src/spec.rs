@@ -265,8 +265,39 @@ impl Default for BudgetSpec {
 pub struct FallbackSpec {
     /// Name of the route.
     pub route: Arc<str>,
+    /// When to take it.
+    pub on: FallbackOn,
+}
+
+/// Set of reasons for going on with another route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackOn(pub u8);
+
+impl FallbackOn {
+    /// Nothing that another route could mend.
+    pub const NONE: Self = Self(0);
     /// No engine answered: nothing live, or connections failed.
-    pub on_unavailable: bool,
+    pub const UNAVAILABLE: Self = Self(1);
+    /// An upstream's 5xx, or no usable answer.
+    pub const SERVER_ERROR: Self = Self(2);
+    /// An upstream's 429 or 529, or all candidates full or cooling.
+    pub const RATE_LIMIT: Self = Self(4);
+    /// A timeout of ours, or an upstream's 504.
+    pub const TIMEOUT: Self = Self(8);
+    /// The upstream says that the prompt does not fit.
+    pub const CONTEXT_LENGTH: Self = Self(16);
+
+    /// The reasons of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the two have a reason in common.
+    #[must_use]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 impl FleetSpec {

@@ -48,14 +48,14 @@ impl Gateway {
     }
 
     /// Does what is about no request in particular.
-    fn perform(&self, action: Action) {
+    pub(crate) fn perform(&self, action: Action) {
         match action {
             Action::Probe(endpoint) => {
                 // The receiver lives as long as the probing thread; at shutdown a probe more or less is nothing.
                 let _ = self.probes.send(endpoint);
             }
             Action::Changed { endpoint, state } => {
-                if let Some(upstream) = self.snapshot().upstream(endpoint) {
+                if let Some(upstream) = self.upstream(endpoint) {
                     tracing::info!(
                         pool = %upstream.pool_name(), endpoint = %upstream.name,
                         state = state.kind.as_str(), reason = %state.reason, "endpoint changed state"
@@ -97,6 +97,7 @@ pub(crate) async fn keep_time(gateway: Arc<Gateway>) {
             sampled = now;
             let view = gateway.view();
             gateway.balance.sample(&view);
+            gateway.forget_gone(&view);
         }
     }
 }

@@ -2,9 +2,11 @@
 
 pub(crate) mod attempt;
 pub(crate) mod body;
+mod clocks;
 pub(crate) mod cors;
 pub mod explain;
 pub(crate) mod flight;
+mod guard;
 pub(crate) mod headers;
 pub(crate) mod intake;
 pub(crate) mod local;
@@ -14,6 +16,7 @@ pub(crate) mod relay;
 pub(crate) mod respond;
 pub(crate) mod run;
 pub(crate) mod session;
+pub(crate) mod waiting;
 
 use crate::client::connection::Client;
 use crate::server::Worker;
@@ -52,7 +55,7 @@ pub(crate) async fn handle(
         request.headers_mut().remove(ORIGIN);
     }
     let mut answer = match intake::take(flight, request).await {
-        Ok((flight, intake::Taken::Inference(intake))) => run::run(flight, *intake).await,
+        Ok((flight, intake::Taken::Inference(intake))) => waiting::serve(flight, *intake).await,
         Ok((flight, intake::Taken::Models(question))) => local::models(flight, &question),
         Err(refused) => respond::refused(refused),
     };

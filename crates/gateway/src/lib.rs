@@ -7,9 +7,11 @@
 pub mod admin_view;
 mod client;
 pub mod clock;
+pub mod discovery;
 pub mod driver;
 pub mod exchange;
 pub mod gateway;
+mod leaving;
 pub mod lifecycle;
 pub mod limits;
 pub mod local;

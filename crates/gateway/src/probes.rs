@@ -10,7 +10,6 @@ use http::{HeaderValue, Method, Request};
 use http_body_util::Full;
 use secrecy::ExposeSecret;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use weighbridge_config::resolved::{Health, Probe};
 use weighbridge_core::Event;
@@ -57,11 +56,11 @@ async fn probe(upstream: &Upstream) -> bool {
 }
 
 async fn reach(upstream: &Upstream) -> Result<(), String> {
-    let address = (upstream.url.host.as_str(), upstream.url.port);
-    TcpStream::connect(address)
-        .await
-        .map(drop)
-        .map_err(|error| error.to_string())
+    let reached = upstream.addresses.connect().await;
+    if let (Err(_), Some(bell)) = (&reached, &upstream.pool.bell) {
+        bell.notify_one();
+    }
+    reached.map(drop).map_err(|error| error.to_string())
 }
 
 async fn ask(upstream: &Upstream, (path, expect, deadline): (&str, &[u16], Instant)) -> Result<(), String> {

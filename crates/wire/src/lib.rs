@@ -15,14 +15,16 @@ mod repeat;
 pub mod retry_after;
 mod said;
 pub mod sse;
+mod too_long;
 mod unasked;
 mod usage;
 
 pub use api::{Api, PathError, Protocol, model_id_from_path};
 pub use error::{ErrorBody, KeyFault, Timeout, client_status, passes_untouched, upstream_error};
-pub use estimate::{TextTokens, prompt_tokens};
+pub use estimate::{TextTokens, estimated_usage, prompt_tokens};
 pub use observe::{Counted, Fed, StreamObserver};
 pub use peek::{BodyPath, Peek, PeekError, rewrite, rewrite_model};
 pub use said::{InBandError, body_error};
+pub use too_long::is_too_long;
 pub use unasked::UnaskedUsage;
-pub use usage::{Usage, body_usage};
+pub use usage::{Usage, body_usage, end_usage};

@@ -23,6 +23,8 @@ pub struct Fed {
     pub progress: bool,
     /// The stream's first token, text or tool delta ended in it.
     pub first_content: bool,
+    /// Where the last event, or block of comments, ends in it: an index into the chunk.
+    pub last_end: Option<usize>,
     /// Where the first event that is an error ends in it: an index into the chunk.
     pub error_end: Option<usize>,
 }
@@ -153,6 +155,12 @@ impl StreamObserver {
         self.seen.error_first
     }
 
+    /// Whether an event has had an `id`; see [`Scanner::has_ids`].
+    #[must_use]
+    pub fn has_ids(&self) -> bool {
+        self.scanner.has_ids()
+    }
+
     /// Whether a new event can be put in after what has passed; see [`Scanner::at_boundary`].
     #[must_use]
     pub fn at_boundary(&self) -> bool {
@@ -162,6 +170,7 @@ impl StreamObserver {
 
 impl Seen {
     fn take(&mut self, api: Api, event: &Event<'_>, fed: &mut Fed) {
+        fed.last_end = Some(event.end);
         if event.kind == EventKind::Comment || (api == Api::Messages && event.name == Some("ping")) {
             return;
         }

@@ -205,6 +205,7 @@ async fn answer(
         exchange: Exchange::default(),
         way: Way::Stream(stream.clone()),
     });
+    stream.belongs_to(&client);
     let answer = exchange::handle(worker, client, request).await;
     answer.map(|answer| {
         let mut answer = answer.map(|inner| StreamBody {

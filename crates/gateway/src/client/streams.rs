@@ -5,6 +5,7 @@
 //! resets its stream; a stream that the client resets, and a connection that ends, make the codec end its task. So
 //! cancelling is dropping here too.
 
+use super::connection::Client;
 use super::turn::Turns;
 use crate::lifecycle::Lifecycle;
 use bytes::{Buf, Bytes};
@@ -12,7 +13,7 @@ use hyper::rt::Executor;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -48,6 +49,8 @@ pub(crate) struct Stream {
     waits: Cell<bool>,
     /// The client takes nothing of it.
     given_up: Cell<bool>,
+    /// What its request knows.
+    client: RefCell<Weak<Client>>,
 }
 
 impl Streams {
@@ -73,6 +76,7 @@ impl Streams {
             task: RefCell::default(),
             waits: Cell::new(false),
             given_up: Cell::new(false),
+            client: RefCell::default(),
         });
         self.opened.set(self.opened.get() + 1);
         *self.newest.borrow_mut() = Some(stream.clone());
@@ -200,8 +204,18 @@ impl Stream {
         self.streams.resets.borrow_mut().note(Instant::now());
     }
 
+    /// Says whose it is.
+    pub(crate) fn belongs_to(&self, client: &Rc<Client>) {
+        *self.client.borrow_mut() = Rc::downgrade(client);
+    }
+
+    /// Whether something waits for a client that has taken nothing of it for `patience`, or whose answer must be over: the
+    /// codec asks the answer for nothing then, so that it cannot end itself.
     fn is_stuck(&self, patience: Duration) -> bool {
-        self.unwritten.get() > 0 && self.moved.get().elapsed() >= patience
+        let client = self.client.borrow().upgrade();
+        let deadline = client.and_then(|client| client.exchange.deadline.get());
+        let overdue = || deadline.is_some_and(|at| at <= Instant::now());
+        self.unwritten.get() > 0 && (overdue() || self.moved.get().elapsed() >= patience)
     }
 
     fn wake(&self) {

@@ -1,6 +1,7 @@
 //! One attempt at one endpoint: connect or reuse, send, wait for what decides whether it is the answer.
 
 use super::plan::Plan;
+use super::respond;
 use super::run::Run;
 use crate::driver::Turn;
 use crate::lifecycle::Phase;
@@ -9,6 +10,7 @@ use crate::upstream::connect::ConnectError;
 use crate::upstream::link::Link;
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,7 +20,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{InBandError, StreamObserver, Timeout, UnaskedUsage};
+use weighbridge_wire::{InBandError, StreamObserver, Timeout, UnaskedUsage, is_too_long};
 
 /// How an attempt went.
 pub(crate) enum Attempted {
@@ -123,6 +125,23 @@ impl Failure {
         }
     }
 
+    /// Whether the upstream said that the prompt is longer than its model takes.
+    pub(crate) fn is_too_long(&self) -> bool {
+        match self {
+            Self::Said {
+                status,
+                headers,
+                body,
+                ..
+            } => {
+                let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                is_too_long(*status, content_type, body)
+            }
+            Self::InBand { error, .. } => error.is_too_long(),
+            _ => false,
+        }
+    }
+
     /// For the request's log line: no address, no secret, no text of the upstream.
     pub(crate) fn for_log(&self) -> String {
         match self {
@@ -163,7 +182,11 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
         .dispatched
         .get_or_insert_with(|| deadlines.began.into_std());
     let mut trying = pin!(plan.carry_out());
-    let mut clock = pin!(sleep_until(deadlines.first));
+    // One clock for both: it rings for the client's sign of life first, where that comes first.
+    let beat = run.flight.beat_due().map(Instant::from_std);
+    let mut clock = pin!(sleep_until(
+        beat.map_or(deadlines.first, |beat| beat.min(deadlines.first))
+    ));
     loop {
         let ended = poll_fn(|cx| {
             if let Poll::Ready(tried) = trying.as_mut().poll(cx) {
@@ -173,8 +196,12 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
                 return Poll::Ready(Ended::Cut);
             }
             // The timer of a task that is busy does not ring, and an upstream can keep one busy with nothing.
-            if clock.as_mut().poll(cx).is_ready() || Instant::now() >= deadlines.first {
+            let rings = clock.as_mut().poll(cx).is_ready();
+            if Instant::now() >= deadlines.first {
                 return Poll::Ready(Ended::Clock);
+            }
+            if rings {
+                return Poll::Ready(Ended::Beat);
             }
             match &mut soft_clock {
                 Some(soft) => soft.as_mut().poll(cx).map(|()| Ended::SoftClock),
@@ -186,6 +213,10 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
             Ended::Tried(Err(failure)) => return Attempted::Failed(failure),
             Ended::Cut => return Attempted::Cut,
             Ended::Clock => return Attempted::Failed(Failure::TimedOut(deadlines.first_name)),
+            Ended::Beat => {
+                respond::send_ahead(run);
+                clock.as_mut().reset(deadlines.first);
+            }
             Ended::SoftClock => {
                 soft_clock = None;
                 if let Turn::Dispatch(next) = run.flight.move_on() {
@@ -200,6 +231,7 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
 enum Ended {
     Tried(Result<Box<Answer>, Failure>),
     Clock,
+    Beat,
     SoftClock,
     Cut,
 }

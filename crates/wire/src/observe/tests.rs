@@ -72,6 +72,7 @@ fn progress_and_first_content_by_chunk() {
         assert_eq!(
             observer.feed(chunk.as_bytes()),
             Fed {
+                last_end: chunk.rfind("\n\n").map(|at| at + 2),
                 error_end: None,
                 progress,
                 first_content
@@ -111,7 +112,14 @@ fn pings_are_no_progress() {
         "event: ping\ndata: {}\n\n",
     ] {
         let mut observer = StreamObserver::new(Api::Messages);
-        assert_eq!(observer.feed(ping.as_bytes()), Fed::default(), "{ping}");
+        assert_eq!(
+            observer.feed(ping.as_bytes()),
+            Fed {
+                last_end: Some(ping.len()),
+                ..Fed::default()
+            },
+            "{ping}"
+        );
         assert_eq!(observer.events(), 0);
     }
 }

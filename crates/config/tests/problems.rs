@@ -114,7 +114,6 @@ fn what_comes_later_is_refused_by_name() {
         (pool("quota_groups: {}"), "quota_groups", "quota_groups"),
         (pool("services: []"), "services", "services"),
         (pool("classes: []"), "classes", "classes"),
-        (pool("server: {tls: {cert: a}}"), "server.tls", "tls"),
         (pool("state: {backend: redis}"), "state.backend", "backend: redis"),
         (
             pool("keys: [{name: a, key: b, limits: {}}]"),

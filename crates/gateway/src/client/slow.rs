@@ -45,7 +45,7 @@ async fn dripping(first: &str) -> Duration {
     let began = Instant::now();
     tokio::select! {
         () = drip => unreachable!("it never ends"),
-        () = connection::serve(worker(), accepted, peer) => {}
+        () = connection::serve(worker(), (accepted, peer), None) => {}
     }
     began.elapsed()
 }
@@ -75,7 +75,7 @@ async fn a_kept_connection_without_a_request_is_given_up() {
         let began = Instant::now();
         let mut answer = Vec::new();
         let (_, read) = tokio::join!(
-            connection::serve(worker(), accepted, peer),
+            connection::serve(worker(), (accepted, peer), None),
             client.read_to_end(&mut answer)
         );
         assert!(read.unwrap() > 0 && answer.starts_with(b"HTTP/1.1 200 OK"));

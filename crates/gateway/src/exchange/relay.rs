@@ -258,7 +258,7 @@ impl Relay {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Closing::CutNow if self.flight.client.socket.is_clogged() && !self.flight.has_left() => {
+                Closing::CutNow if self.flight.client.is_clogged() && !self.flight.has_left() => {
                     // The codec polls again once it has written out what it has.
                     self.closing = Closing::CutNow;
                     return Poll::Pending;

@@ -237,6 +237,7 @@ pub(crate) fn refused(refused: Box<Refused>) -> Response<AnswerBody> {
         allow,
         close,
     } = *refused;
+    let close = close && flight.client.ends_by_header();
     let mut response = self::error(flight, protocol, error, outcome);
     if let Some(allow) = allow {
         response
@@ -314,7 +315,7 @@ fn add_facts(headers: &mut HeaderMap, flight: &Flight, routed: bool) {
         headers.insert(X_REQUEST_ID, id);
     }
     // Clients that keep connections find another gateway while this one still takes requests.
-    if flight.worker.gateway.lifecycle.phase() != Phase::Serving {
+    if flight.worker.gateway.lifecycle.phase() != Phase::Serving && flight.client.ends_by_header() {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if flight.snapshot.config.server.headers != Headers::Full || !routed {

@@ -7,6 +7,8 @@ mod failover;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
+mod only;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod records;

@@ -36,7 +36,7 @@ section! {
         routes: Vec<At<routes::Route>>,
     }
     required [pools]
-    later [otlp, cors, storage, quota_groups, services, classes, passthrough]
+    later [otlp, cors, storage, quota_groups, services, classes]
 }
 
 /// The version of the format, always 1.

@@ -1,6 +1,7 @@
 //! The resolved configuration: what the rest of the product reads. Valid by construction; defaults are filled in,
 //! names are resolved, secrets are wrapped.
 
+use crate::paths::PassedPath;
 use secrecy::SecretString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -46,6 +47,8 @@ pub struct Server {
     pub trusted_proxies: Vec<Network>,
     /// Which `x-weighbridge-*` headers clients get.
     pub headers: Headers,
+    /// Further paths that go to engines as they are.
+    pub passthrough: Vec<PassedPath>,
     /// The gateway's own zone.
     pub zone: Option<String>,
 }

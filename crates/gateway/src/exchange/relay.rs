@@ -243,6 +243,12 @@ impl Relay {
             relay.first = relay.first.take().map(|first| secrets_blanked(first, secrets));
             relay.failed();
         }
+        // What has come whole before it is passed on ends here: where the length is known, the codec asks for nothing
+        // behind it.
+        let all_here = |(_, body): &(Link, Incoming)| body.is_end_stream();
+        if relay.source.as_ref().is_some_and(all_here) {
+            relay.ended();
+        }
         relay
     }
 

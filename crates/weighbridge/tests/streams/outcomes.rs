@@ -1,6 +1,6 @@
 //! OBS-1: what is counted and logged is what the client got, once.
 
-use crate::support::{Api, PATIENCE, SOON, expect_idle, gateway_to, outcomes, requests};
+use crate::support::{Api, PATIENCE, SOON, expect_idle, expect_outcomes, gateway_to, outcomes, requests};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weighbridge_test_engine::client::Request;
@@ -240,4 +240,16 @@ fn obs_1_the_times_of_a_stream_are_those_of_its_first_and_last_byte() {
     assert!((sum("weighbridge_time_to_first_token_seconds_sum") * 1e3 - first).abs() < 50.0);
     assert!(sum("weighbridge_request_duration_seconds_sum") >= 1.2);
     assert_eq!(outcomes(&gateway, "ok"), 1.0);
+}
+
+/// A large answer whose end arrives together with what decides that it is relayed as it comes.
+#[test]
+fn obs_1_a_large_answer_that_came_at_once_is_ok() {
+    let upstream = Upstream::start("a");
+    let gateway = gateway_to(&upstream, "");
+    for size in (262_000..264_000).step_by(100) {
+        let response = Api::Chat.whole(&gateway.url(""), &format!("big={size}")).send();
+        assert!(response.body.len() >= size, "{} bytes", response.body.len());
+    }
+    expect_outcomes(&gateway, "ok", 20.0);
 }

@@ -13,6 +13,8 @@ pub(crate) mod relay;
 pub(crate) mod respond;
 pub(crate) mod run;
 pub(crate) mod session;
+pub(crate) mod stored;
+pub(crate) mod upload;
 
 use crate::client::connection::Client;
 use crate::server::Worker;

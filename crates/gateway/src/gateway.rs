@@ -21,7 +21,7 @@ use weighbridge_core::explain::Explanation;
 use weighbridge_core::spec::FleetSpec;
 use weighbridge_core::view::FleetView;
 use weighbridge_core::{Action, EndpointId, Event, RequestId, Scheduler};
-use weighbridge_store::{KeyRecord, Keys, MemoryKeys, MemoryUsage};
+use weighbridge_store::{KeyRecord, Keys, MemoryHomes, MemoryKeys, MemoryUsage};
 
 /// What a gateway is started with besides its config.
 pub struct Setup {
@@ -41,6 +41,8 @@ pub struct Gateway {
     core: Mutex<Core>,
     snapshot: ArcSwap<Snapshot>,
     pub(crate) keys: MemoryKeys,
+    /// Where stored responses are.
+    pub(crate) homes: MemoryHomes,
     pub(crate) sink: Sink,
     pub(crate) decisions: Decisions,
     pub(crate) balance: Balance,
@@ -97,6 +99,7 @@ impl Gateway {
             core: Mutex::new(core),
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: MemoryKeys::default(),
+            homes: MemoryHomes::default(),
             sink: Sink {
                 metrics,
                 log,

@@ -2,6 +2,7 @@
 
 use super::plan::Plan;
 use super::run::Run;
+use super::upload::{Upload, UploadFault};
 use crate::driver::Turn;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
+use weighbridge_config::resolved::Timeouts;
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::Outcome as Ending;
 use weighbridge_wire::{InBandError, StreamObserver, Timeout, UnaskedUsage};
@@ -30,6 +32,8 @@ pub(crate) enum Attempted {
     MovedOn(Box<Dispatch>),
     /// The gateway's own end came first.
     Cut,
+    /// The request did not arrive whole.
+    NotArrived(UploadFault),
 }
 
 /// A 2xx that has begun.
@@ -72,6 +76,30 @@ pub(crate) struct Deadlines {
     pub(crate) first: Instant,
     /// Which clock `first` is.
     pub(crate) first_name: Timeout,
+}
+
+impl Deadlines {
+    /// Sets the first clock of a request that still arrives: it runs from when the upstream last took something of it, and
+    /// stands while it is the client that is waited for, who has a clock of its own.
+    fn wait_for(&mut self, upload: &Upload, timeouts: &Timeouts) {
+        let (patience, name) = if upload.stream() {
+            (timeouts.first_byte, Timeout::FirstByte)
+        } else {
+            (timeouts.total, Timeout::Total)
+        };
+        let due = upload.due(patience);
+        self.first = due.unwrap_or_else(|| Instant::now() + patience);
+        self.first_name = name;
+    }
+}
+
+impl Rest {
+    fn set_deadlines(&mut self, now: Deadlines) {
+        match self {
+            Self::Whole(_) => {}
+            Self::Events { deadlines, .. } | Self::Pieces { deadlines, .. } => *deadlines = now,
+        }
+    }
 }
 
 /// A failure before anything reached the client.
@@ -145,11 +173,15 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
         )));
     };
     let worker = run.flight.worker.clone();
+    let client = run.flight.client.clone();
     let plan = match Plan::new(run, &upstream, dispatch.key) {
         Ok(plan) => plan,
         Err(failure) => return Attempted::Failed(failure),
     };
-    let deadlines = plan.deadlines;
+    let mut deadlines = plan.deadlines;
+    let timeouts = upstream.pool.config.timeouts;
+    let upload = run.flight.upload.clone();
+    let mut arrives = upload.as_ref().is_some_and(|upload| !upload.is_complete());
     let mut soft_clock = run
         .flight
         .record
@@ -166,6 +198,17 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
     let mut clock = pin!(sleep_until(deadlines.first));
     loop {
         let ended = poll_fn(|cx| {
+            if let Some(upload) = upload.as_ref().filter(|_| arrives) {
+                if let Some(fault) = upload.drive(cx, false) {
+                    return Poll::Ready(Ended::NotArrived(fault));
+                }
+                deadlines.wait_for(upload, &timeouts);
+                clock.as_mut().reset(deadlines.first);
+                arrives = !upload.is_complete();
+                if !arrives {
+                    client.exchange.received();
+                }
+            }
             if let Poll::Ready(tried) = trying.as_mut().poll(cx) {
                 return Poll::Ready(Ended::Tried(tried.map(Box::new)));
             }
@@ -182,7 +225,13 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
             }
         });
         match ended.await {
-            Ended::Tried(Ok(answer)) => return Attempted::Answered(answer),
+            Ended::Tried(Ok(mut answer)) => {
+                if upload.is_some() {
+                    answer.rest.set_deadlines(deadlines);
+                }
+                return Attempted::Answered(answer);
+            }
+            Ended::NotArrived(fault) => return Attempted::NotArrived(fault),
             Ended::Tried(Err(failure)) => return Attempted::Failed(failure),
             Ended::Cut => return Attempted::Cut,
             Ended::Clock => return Attempted::Failed(Failure::TimedOut(deadlines.first_name)),
@@ -202,4 +251,5 @@ enum Ended {
     Clock,
     SoftClock,
     Cut,
+    NotArrived(UploadFault),
 }

@@ -5,6 +5,7 @@ use super::flight::Flight;
 use super::headers::secrets_blanked;
 use super::plan::joined;
 use super::prompt::Prompt;
+use super::stored;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
@@ -375,6 +376,7 @@ impl Relay {
         let fed = observer.feed(&data);
         let content = observer.content_events() > before;
         if fed.progress {
+            stored::begun(&self.flight, self.api, observer);
             self.note(Instant::now(), true, content);
         }
         data.truncate(fed.error_end.unwrap_or(data.len()));
@@ -462,6 +464,7 @@ impl Relay {
 
     /// Reports the end and lets go of the connection.
     fn close(&mut self, ending: Ending, outcome: Outcome, reusable: bool) {
+        let reusable = reusable && !self.flight.is_arriving();
         if let Some((link, _)) = self.source.take().filter(|_| reusable) {
             self.flight.worker.upstreams.put(&self.upstream, link);
         }

@@ -7,6 +7,7 @@ use super::intake::Refused;
 use super::prompt::Prompt;
 use super::relay::{AnswerBody, Relay, Source};
 use super::run::Run;
+use super::stored;
 use crate::admin_view;
 use crate::lifecycle::Phase;
 use crate::telemetry::outcome::Outcome;
@@ -41,10 +42,14 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
     add_facts(&mut headers, &run.flight, true);
     run.flight.record.reason = None;
     run.flight.client.exchange.committed.set(true);
+    if let Some(upload) = &run.flight.upload {
+        upload.commit();
+    }
     let api = run.intake.api;
     let body = match rest {
         Rest::Whole(bytes) => {
             run.flight.record.usage = body_usage(api, &bytes);
+            stored::answered(&run, &bytes);
             run.flight.ended(Ending::Complete, true);
             run.flight.finish(Outcome::Ok, status.as_u16());
             AnswerBody::Whole(Some(bytes))
@@ -53,10 +58,11 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             first,
             link,
             body,
-            observer,
+            mut observer,
             unasked,
             deadlines,
         } => {
+            stored::begun(&run.flight, api, &mut observer);
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
             let source = Source {
@@ -77,6 +83,7 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             body,
             deadlines,
         } => {
+            stored::answered(&run, &first);
             let source = Source {
                 first,
                 link,
@@ -236,8 +243,9 @@ fn add_facts(headers: &mut HeaderMap, flight: &Flight, routed: bool) {
     if let Ok(id) = HeaderValue::try_from(&*record.request_id) {
         headers.insert(X_REQUEST_ID, id);
     }
-    // Clients that keep connections find another gateway while this one still takes requests.
-    if flight.worker.gateway.lifecycle.phase() != Phase::Serving {
+    // Clients that keep connections find another gateway while this one still takes requests. One that still sends its
+    // request would else have to send all of it before the next.
+    if flight.is_arriving() || flight.worker.gateway.lifecycle.phase() != Phase::Serving {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if flight.snapshot.config.server.headers != Headers::Full || !routed {

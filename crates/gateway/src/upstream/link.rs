@@ -4,11 +4,11 @@
 //! socket within one task, and dropping a link closes its socket at once, which is how an upstream learns that its
 //! client has left.
 
+pub(crate) use super::body::RequestBody;
 use super::connect::Stream;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -23,9 +23,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Most bytes that one look at a socket reads, and so the largest head of an answer.
 const READ_MAX: usize = 128 * 1024;
-
-/// Body of an upstream request: all of it at hand, so that it can be sent again.
-pub(crate) type RequestBody = Full<Bytes>;
 
 type Codec = Connection<TokioIo<Overheard>, RequestBody>;
 

@@ -123,7 +123,7 @@ pub(crate) const ROUTES: [Route; 4] = [
         engines: &[3],
         retries: &[429, 503, 529],
         again: false,
-        resend: true,
+        resend: false,
     },
 ];
 
@@ -159,7 +159,7 @@ impl Fleet {
              \x20 - {{name: guarded, targets: [large], retry: {{resend: false}}, fallback: [{{route: only, on: [unavailable]}}]}}\n\
              \x20 - {{name: eager, targets: [{{pool: large, weight: 1}}], \
                      retry: {{on: [connect, reset, timeout, '429', '500', '502', '503', '529'], budget: {{ratio: 1}}}}}}\n\
-             \x20 - {{name: only, targets: [small]}}\n",
+             \x20 - {{name: only, targets: [small], retry: {{resend: false}}}}\n",
             endpoint(0),
             endpoint(1),
             endpoint(2),

@@ -93,6 +93,9 @@ impl Answer<'_> {
         if let Some(plain) = self.overridden() {
             return self.send_plain(stream, plain).await;
         }
+        if let Some(plain) = self.media() {
+            return self.send_plain(stream, plain).await;
+        }
         if matches!(self.request.method.as_str(), "GET" | "HEAD") {
             return self.send_plain(stream, self.get()).await;
         }
@@ -115,7 +118,7 @@ impl Answer<'_> {
             text: &text,
             dialect,
         };
-        if self.request.json["stream"].as_bool() == Some(true) && !m.has("notjson_stream") {
+        if self.wants_stream() && !m.has("notjson_stream") {
             return self.send_stream(stream, &shapes).await;
         }
         let mut body = shapes.whole();

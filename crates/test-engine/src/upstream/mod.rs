@@ -39,6 +39,7 @@ mod encode;
 mod events;
 mod jitter;
 mod listen;
+mod media;
 mod mode;
 mod record;
 mod reply;

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use http::HeaderMap;
 use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 use weighbridge_config::resolved::Timeouts;
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::Outcome as Ending;
@@ -79,9 +79,18 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Sets the first clock of a request that still arrives: it runs from when the upstream last took something of it, and
-    /// stands while it is the client that is waited for, who has a clock of its own.
-    fn wait_for(&mut self, upload: &Upload, timeouts: &Timeouts) {
+    /// Takes what has come of a request that still arrives, and sets its first clock: it runs from when the upstream last
+    /// took something of it, and stands while it is the client that is waited for, who has a clock of its own. False once
+    /// all has come.
+    fn poll_arrival(
+        &mut self,
+        upload: &Upload,
+        timeouts: &Timeouts,
+        cx: &Context<'_>,
+    ) -> Result<bool, UploadFault> {
+        if let Some(fault) = upload.drive(cx, false) {
+            return Err(fault);
+        }
         let (patience, name) = if upload.stream() {
             (timeouts.first_byte, Timeout::FirstByte)
         } else {
@@ -90,6 +99,7 @@ impl Deadlines {
         let due = upload.due(patience);
         self.first = due.unwrap_or_else(|| Instant::now() + patience);
         self.first_name = name;
+        Ok(!upload.is_complete())
     }
 }
 
@@ -182,14 +192,7 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
     let timeouts = upstream.pool.config.timeouts;
     let upload = run.flight.upload.clone();
     let mut arrives = upload.as_ref().is_some_and(|upload| !upload.is_complete());
-    let mut soft_clock = run
-        .flight
-        .record
-        .route
-        .as_ref()
-        .and_then(|route| route.retry.move_on_after)
-        .filter(|_| run.intake.peek.stream)
-        .map(|after| Box::pin(sleep_until(deadlines.began + after)));
+    let mut soft_clock = soft_clock(run, deadlines.began);
     run.flight
         .record
         .dispatched
@@ -199,12 +202,11 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
     loop {
         let ended = poll_fn(|cx| {
             if let Some(upload) = upload.as_ref().filter(|_| arrives) {
-                if let Some(fault) = upload.drive(cx, false) {
-                    return Poll::Ready(Ended::NotArrived(fault));
+                match deadlines.poll_arrival(upload, &timeouts, cx) {
+                    Ok(more) => arrives = more,
+                    Err(fault) => return Poll::Ready(Ended::NotArrived(fault)),
                 }
-                deadlines.wait_for(upload, &timeouts);
                 clock.as_mut().reset(deadlines.first);
-                arrives = !upload.is_complete();
                 if !arrives {
                     client.exchange.received();
                 }
@@ -226,9 +228,7 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
         });
         match ended.await {
             Ended::Tried(Ok(mut answer)) => {
-                if upload.is_some() {
-                    answer.rest.set_deadlines(deadlines);
-                }
+                answer.rest.set_deadlines(deadlines);
                 return Attempted::Answered(answer);
             }
             Ended::NotArrived(fault) => return Attempted::NotArrived(fault),
@@ -243,6 +243,13 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
             }
         }
     }
+}
+
+/// When a stream moves on from an endpoint that has not begun it, if its route wants that.
+fn soft_clock(run: &Run, began: Instant) -> Option<Pin<Box<Sleep>>> {
+    let route = run.flight.record.route.as_ref()?;
+    let after = route.retry.move_on_after.filter(|_| run.intake.peek.stream)?;
+    Some(Box::pin(sleep_until(began + after)))
 }
 
 /// What ends the wait for an attempt.

@@ -60,7 +60,10 @@ impl Answer<'_> {
             _ if path.contains("/images/") => Obj::new()
                 .int("created", CREATED)
                 .arr("data", [Obj::new().str("b64_json", "aW1hZ2U=").end()])
-                .obj("usage", usage()),
+                .obj(
+                    "usage",
+                    usage().int("total_tokens", m.int("usage_in", 11) + m.int("usage_out", 7)),
+                ),
             _ if ends("/moderations") => Obj::new()
                 .str("id", &format!("modr-{}", self.shared.name))
                 .raw("model", self.request.json["model"].to_string())

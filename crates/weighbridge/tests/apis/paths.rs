@@ -8,7 +8,9 @@ use weighbridge_test_engine::harness::Gateway;
 use weighbridge_test_engine::{Upstream, eventually};
 
 /// A path that takes JSON, what is sent to it besides the model, and the tokens that its answer reports.
-const JSON: [(&str, &str, Option<(f64, f64)>); 9] = [
+type JsonPath = (&'static str, &'static str, Option<(f64, f64)>);
+
+const JSON: [JsonPath; 9] = [
     (
         "/v1/rerank",
         r#""query":"q","documents":["a"]"#,

@@ -11,6 +11,7 @@ mod fields;
 pub mod form;
 pub mod models;
 mod observe;
+mod passing;
 pub mod peek;
 pub mod retry_after;
 mod said;
@@ -22,6 +23,7 @@ pub use api::{Api, PathError, Protocol, model_id_from_path, response_id_from_pat
 pub use error::{ErrorBody, KeyFault, Timeout, client_status, passes_untouched, upstream_error};
 pub use estimate::{TextTokens, prompt_tokens};
 pub use observe::{Counted, Fed, StreamObserver, body_id};
+pub use passing::PassingUsage;
 pub use peek::{BodyPath, Peek, PeekError, rewrite, rewrite_model};
 pub use said::{InBandError, body_error};
 pub use unasked::UnaskedUsage;

@@ -209,6 +209,7 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
                 clock.as_mut().reset(deadlines.first);
                 if !arrives {
                     client.exchange.received();
+                    run.flight.record.received = std::time::Instant::now();
                 }
             }
             if let Poll::Ready(tried) = trying.as_mut().poll(cx) {

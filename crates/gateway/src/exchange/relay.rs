@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout, UnaskedUsage};
+use weighbridge_wire::{Api, ErrorBody, PassingUsage, StreamObserver, Timeout, UnaskedUsage};
 
 /// An answer's body was cut; the codec closes the connection, so that the client sees it.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,8 @@ pub(crate) struct Relay {
     /// For streams.
     observer: Option<Box<StreamObserver>>,
     unasked: Option<UnaskedUsage>,
+    /// For answers in one piece.
+    passing: Option<Box<PassingUsage>>,
     prompt: Prompt,
     clocks: Clocks,
     closing: Closing,
@@ -211,6 +213,13 @@ impl Relay {
         if failed {
             first = secrets_blanked(first, &upstream.pool.secrets);
         }
+        let mut passing = (!streams)
+            .then(|| PassingUsage::of(api, &first))
+            .flatten()
+            .map(Box::new);
+        if let Some(passing) = &mut passing {
+            passing.feed(&first);
+        }
         let mut relay = Self {
             flight,
             upstream,
@@ -220,6 +229,7 @@ impl Relay {
             source: Some((source.link, source.body)),
             observer: source.observer,
             unasked: source.unasked,
+            passing,
             prompt: source.prompt,
             clocks,
             closing: Closing::No,
@@ -370,6 +380,9 @@ impl Relay {
     fn watch(&mut self, mut data: Bytes) -> Bytes {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
+            if let Some(passing) = &mut self.passing {
+                passing.feed(&data);
+            }
             return data;
         };
         let before = observer.content_events();
@@ -454,8 +467,11 @@ impl Relay {
 
     /// Notes what the stream has cost so far.
     fn count(&mut self) {
-        let Some(observer) = &self.observer else { return };
         let record = &mut self.flight.record;
+        let Some(observer) = &self.observer else {
+            record.usage = self.passing.as_ref().and_then(|passing| passing.usage());
+            return;
+        };
         record.content_events = observer.content_events();
         let counted = observer.counted(|| self.prompt.tokens());
         record.usage = counted.map(|counted| counted.usage);

@@ -59,7 +59,7 @@ impl Answer<'_> {
                 .obj("usage", usage().str("type", "tokens")),
             _ if path.contains("/images/") => Obj::new()
                 .int("created", CREATED)
-                .arr("data", [Obj::new().str("b64_json", "aW1hZ2U=").end()])
+                .arr("data", [Obj::new().str("b64_json", &self.image()).end()])
                 .obj(
                     "usage",
                     usage().int("total_tokens", m.int("usage_in", 11) + m.int("usage_out", 7)),
@@ -83,6 +83,11 @@ impl Answer<'_> {
             _ => return None,
         };
         Some(Plain::json(json.end()))
+    }
+
+    /// An image in base 64, of `big` characters if the mode says so.
+    fn image(&self) -> String {
+        (self.mode.count("big")).map_or_else(|| "aW1hZ2U=".to_owned(), |size| "A".repeat(size))
     }
 
     fn stored(&self) -> String {

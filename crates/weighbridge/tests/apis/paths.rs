@@ -220,6 +220,20 @@ fn part_like_a_file() -> Vec<u8> {
 }
 
 #[test]
+fn the_tokens_of_an_answer_that_is_too_large_to_be_held_are_counted() {
+    let upstream = Upstream::start("a");
+    let gateway = renaming(&upstream);
+    upstream.set_mode("big=2000000,usage_in=21,usage_out=4321");
+    let answer = Request::post(&gateway.url("/v1/images/generations"), "{\"model\":\"m\"}").send();
+    assert!(answer.body.len() > 2_000_000);
+    assert!(
+        eventually(SOON, || counted(&gateway) == (21.0, 4321.0)),
+        "{:?}",
+        counted(&gateway)
+    );
+}
+
+#[test]
 fn files_and_batches_are_refused_by_name() {
     let upstream = Upstream::start("a");
     let gateway = renaming(&upstream);

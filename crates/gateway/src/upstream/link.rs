@@ -150,9 +150,28 @@ impl Link {
 
 /// A stream that tells whether anything came: the codec says of an answer that broke off inside its head only what it says
 /// of none at all.
+///
+/// An upstream that answers before it has read the whole request, and closes, breaks the writing half while its answer lies
+/// unread on the other. The codec takes the one for the end of both, so it is not told: what it writes then is lost, as it
+/// would be anyway, and what it reads is the answer, or the end.
 struct Overheard {
     stream: Stream,
     heard: Rc<Cell<bool>>,
+}
+
+/// What was written, or all of it where nobody reads any more.
+fn unless_closed(written: Poll<io::Result<usize>>, all: impl FnOnce() -> usize) -> Poll<io::Result<usize>> {
+    match written {
+        Poll::Ready(Err(error))
+            if matches!(
+                error.kind(),
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+            ) =>
+        {
+            Poll::Ready(Ok(all()))
+        }
+        other => other,
+    }
 }
 
 impl AsyncRead for Overheard {
@@ -172,7 +191,8 @@ impl AsyncRead for Overheard {
 
 impl AsyncWrite for Overheard {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        unless_closed(written, || buf.len())
     }
 
     fn poll_write_vectored(
@@ -180,7 +200,8 @@ impl AsyncWrite for Overheard {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        unless_closed(written, || bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {

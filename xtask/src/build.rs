@@ -17,6 +17,11 @@ impl Built {
             .map(PathBuf::as_path)
             .ok_or_else(|| Failure::Failed(format!("cargo built no executable {name}")))
     }
+
+    /// Puts another program in the place of `name`.
+    pub(crate) fn replace(&mut self, name: &str, path: PathBuf) {
+        self.0.insert(name.to_owned(), path);
+    }
 }
 
 #[derive(Deserialize)]

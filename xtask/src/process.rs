@@ -123,13 +123,25 @@ impl Drop for Owned {
     }
 }
 
-/// `pid` and its children.
-pub(crate) fn with_children(pid: u32) -> Vec<u32> {
+/// `pid`, its children, theirs and so on.
+pub(crate) fn with_descendants(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let children = entries
+    let parents: Vec<(u32, u32)> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|child| parent(*child) == Some(pid));
-    std::iter::once(pid).chain(children).collect()
+        .filter_map(|child| Some((child, parent(child)?)))
+        .collect();
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(&member) = family.get(next) {
+        family.extend(
+            parents
+                .iter()
+                .filter(|(_, parent)| *parent == member)
+                .map(|(child, _)| *child),
+        );
+        next += 1;
+    }
+    family
 }
 
 /// The second field after the name, which stands in parentheses and may hold anything.
@@ -172,6 +184,12 @@ pub(crate) fn rss_mib(pids: &[u32]) -> f64 {
         line.split_whitespace().next()?.parse::<f64>().ok()
     });
     kib.sum::<f64>() / 1024.0
+}
+
+/// How many files a process of ours may open.
+pub(crate) fn open_files_max() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
 }
 
 /// The load averages of the last 1, 5 and 15 minutes.

@@ -136,6 +136,9 @@ fn secrets(old: &Config, new: &Config, changes: &mut Vec<String>) {
         if other.api_keys.len() == pool.api_keys.len() && keys(&other.api_keys) != keys(&pool.api_keys) {
             changes.push(format!("pools[{}].api_keys: changed", pool.name));
         }
+        if pool.discovery.is_some() {
+            continue;
+        }
         for endpoint in &spec.endpoints {
             let before = other_spec
                 .endpoints

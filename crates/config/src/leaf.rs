@@ -235,6 +235,46 @@ impl FromNode for Span {
     }
 }
 
+/// A time between two signs of life, or none at all.
+pub(crate) struct Beat(pub(crate) Option<Duration>);
+schema!(Beat, "Beat", {"title": "duration, `0` or `off`", "anyOf": [
+    {"type": "string", "pattern": r"^([0-9]*\.?[0-9]+(us|ms|s|m|h|d)|0|off|.*\$\{.*)$", "examples": ["15s", "off"]},
+    {"enum": [0, false]},
+]});
+
+/// Shortest time between two signs of life: what comes more often keeps a connection no better.
+const BEAT_MIN: Duration = Duration::from_millis(100);
+
+impl FromNode for Beat {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let written = reader.written(node);
+        if reader.tree.shape(node) == Shape::Flag && written.eq_ignore_ascii_case("false") {
+            return Some(Self(None));
+        }
+        if matches!(written.as_str(), "0" | "off") {
+            return Some(Self(None));
+        }
+        let parse = |text: &str| match text {
+            "0" | "off" => Ok(Duration::ZERO),
+            text => units::duration(text),
+        };
+        let wanted = "a time with its unit, such as `15s`, or `off`,";
+        let every = with_unit(reader, node, wanted, parse)?;
+        if every.is_zero() {
+            return Some(Self(None));
+        }
+        if every < BEAT_MIN {
+            reader.problem(
+                node,
+                format!("a sign of life every `{written}` is more than any connection needs"),
+                "give at least 100ms; load balancers wait a minute or so",
+            );
+            return None;
+        }
+        Some(Self(Some(every)))
+    }
+}
+
 /// A size with its unit.
 pub(crate) struct Size(pub(crate) u64);
 schema!(Size, "Size", {"title": "size", "type": "string", "pattern": r"^([0-9]*\.?[0-9]+(B|kB|KB|MB|GB|KiB|MiB|GiB)|.*\$\{.*)$", "examples": ["64KiB", "32MiB"]});

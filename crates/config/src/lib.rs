@@ -4,6 +4,7 @@
 //! file at once. The way is: text → located tree (`yaml`) → sections (`model`, declared with a macro that also gives the
 //! JSON [`schema`]) → [`Config`] (`resolve`).
 
+pub mod discovery;
 pub mod problems;
 pub mod resolved;
 

@@ -7,6 +7,8 @@ use crate::resolve::resolve;
 use crate::resolved::Config;
 use crate::yaml::{self, Tree};
 use sha2::{Digest as _, Sha256};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -27,17 +29,7 @@ pub struct Loaded {
 /// Everything that is wrong with the file, or that it cannot be read.
 pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Problems> {
     let name = path.display().to_string();
-    let text = read(path).map_err(|message| {
-        let problem = Problem {
-            file: name.clone(),
-            line: 0,
-            column: 0,
-            path: String::new(),
-            message,
-            hint: None,
-        };
-        Problems::new(vec![problem])
-    })?;
+    let text = read_named(path, &name)?;
     load_text(
         &Source {
             name: &name,
@@ -90,6 +82,21 @@ struct Source<'a> {
     directory: Option<&'a Path>,
 }
 
+/// Reads the file at `path`, called `name` in problems.
+pub(crate) fn read_named(path: &Path, name: &str) -> Result<String, Problems> {
+    read(path).map_err(|message| {
+        let problem = Problem {
+            file: name.to_owned(),
+            line: 0,
+            column: 0,
+            path: String::new(),
+            message,
+            hint: None,
+        };
+        Problems::new(vec![problem])
+    })
+}
+
 fn read(path: &Path) -> Result<String, String> {
     let limit = yaml::BYTES_MAX as u64 + 1;
     let mut bytes = Vec::new();
@@ -111,21 +118,59 @@ fn load_text(source: &Source<'_>, env: &dyn Fn(&str) -> Option<String>) -> Resul
     let Some(tree) = tree else {
         return Err(Problems::new(faults));
     };
-    let mut reader = Reader::new(tree, source.name, env);
+    let used = Used::default();
+    let noted = |name: &str| used.note(name, env(name));
+    let mut reader = Reader::new(tree, source.name, &noted);
     reader.directory = source.directory;
     reader.problems = faults;
     let now = jiff::Timestamp::now().as_second();
     let config = File::from_node(&mut reader, Tree::ROOT).map(|file| resolve(&mut reader, file, now));
+    let (mut problems, mut warnings) = (reader.problems, reader.warnings);
+    for problem in problems.iter_mut().chain(&mut warnings) {
+        used.hide(problem);
+    }
     match config {
-        Some(config) if reader.problems.is_empty() => {
-            problems::sort(&mut reader.warnings);
+        Some(config) if problems.is_empty() => {
+            problems::sort(&mut warnings);
             Ok(Loaded {
                 config,
-                warnings: reader.warnings,
+                warnings,
                 text_hash: text_hash(source.text.as_bytes()),
             })
         }
-        _ => Err(Problems::new(reader.problems)),
+        _ => Err(Problems::new(problems).beside(warnings)),
+    }
+}
+
+/// Values of variables that are at least this long are taken out of what is said. Shorter ones are no secrets, and would
+/// take innocent letters with them.
+const HIDDEN_FROM: usize = 6;
+
+/// The variables that a file uses, with their values.
+#[derive(Default)]
+struct Used(RefCell<BTreeMap<String, String>>);
+
+impl Used {
+    fn note(&self, name: &str, value: Option<String>) -> Option<String> {
+        if let Some(value) = value.as_ref().filter(|value| value.len() >= HIDDEN_FROM) {
+            self.0.borrow_mut().insert(name.to_owned(), value.clone());
+        }
+        value
+    }
+
+    /// Puts the names of variables in the place of their values: a value may be a secret that stands in a place where
+    /// none belongs, and the person who wrote the file knows it by the name.
+    fn hide(&self, problem: &mut Problem) {
+        for (name, value) in &*self.0.borrow() {
+            for text in [Some(&mut problem.message), problem.hint.as_mut()]
+                .into_iter()
+                .flatten()
+            {
+                if text.contains(value.as_str()) {
+                    *text = text.replace(value.as_str(), &format!("${{{name}}}"));
+                }
+            }
+        }
     }
 }
 

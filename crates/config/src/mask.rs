@@ -1,10 +1,13 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
-use crate::resolved::{Auth, ClientKey, Config, Headers, Log, LogRequests, Pool, Probe, Route, Usage};
+use crate::discovery::{Discovery, Records};
+use crate::resolved::{
+    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, Usage,
+};
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use weighbridge_core::spec::{PoolSpec, RetrySpec, RouteSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, PoolSpec, RetrySpec, RouteSpec, Weight};
 
 /// What stands in the place of a secret.
 const MASK: &str = "***";
@@ -46,6 +49,10 @@ pub fn masked(config: &Config) -> Value {
             object([
                 ("listen", json!(server.listen)),
                 ("max_body", json!(show_size(server.max_body as u64))),
+                (
+                    "body_memory",
+                    json!(server.body_memory.map(|size| show_size(size as u64))),
+                ),
                 ("max_connections", json!(server.max_connections)),
                 ("drain_delay", time(server.drain_delay)),
                 ("drain_timeout", time(server.drain_timeout)),
@@ -67,6 +74,7 @@ pub fn masked(config: &Config) -> Value {
             "auth",
             json!(if config.auth == Auth::Keys { "keys" } else { "none" }),
         ),
+        ("cors", config.cors.as_ref().map_or(Value::Null, show_cors)),
         ("log", show_log(&config.log)),
         ("keys", config.keys.iter().map(show_key).collect()),
         ("pools", json!(pools)),
@@ -93,6 +101,14 @@ fn share(weight: Weight) -> Value {
     } else {
         json!(weight.as_f64())
     }
+}
+
+fn show_cors(cors: &Cors) -> Value {
+    let origins = cors.origins.iter().map(|origin| match origin {
+        Origin::Any => "*",
+        Origin::Exact(origin) => origin,
+    });
+    json!({"origins": origins.collect::<Vec<_>>()})
 }
 
 fn show_log(log: &Log) -> Value {
@@ -132,7 +148,18 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("kind", json!(pool.kind.as_str())),
         ("model", json!(pool.model)),
         ("description", json!(pool.description)),
-        ("endpoints", show_endpoints(spec, pool)),
+        (
+            "endpoints",
+            // What a source outside of the file says is no part of it.
+            match pool.discovery {
+                Some(_) => Value::Null,
+                None => show_endpoints(spec, pool),
+            },
+        ),
+        (
+            "discovery",
+            pool.discovery.as_ref().map_or(Value::Null, show_discovery),
+        ),
         (
             "api_keys",
             if keys.is_empty() { Value::Null } else { json!(keys) },
@@ -202,6 +229,32 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
         .collect()
 }
 
+fn show_discovery(discovery: &Discovery) -> Value {
+    let dns = match discovery {
+        Discovery::File(path) => return json!({"file": path}),
+        Discovery::Dns(dns) => dns,
+    };
+    let (kind, port) = match dns.records {
+        Records::Address { port } => ("a", json!(port)),
+        Records::Service => ("srv", Value::Null),
+    };
+    let dns = object([
+        ("name", json!(dns.name)),
+        ("type", json!(kind)),
+        ("port", port),
+        ("scheme", json!(if dns.https { "https" } else { "http" })),
+        ("path", json!((!dns.prefix.is_empty()).then_some(&dns.prefix))),
+        ("ttl_min", time(dns.ttl_min)),
+        ("ttl_max", time(dns.ttl_max)),
+        ("empty_after", time(dns.empty_after)),
+        (
+            "resolver",
+            json!((!dns.resolver.is_empty()).then_some(&dns.resolver)),
+        ),
+    ]);
+    json!({"dns": dns})
+}
+
 fn show_tls(pool: &Pool) -> Value {
     let tls = &pool.tls;
     if *tls == crate::resolved::PoolTls::default() {
@@ -257,7 +310,7 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
     let fallback: Vec<Value> = spec
         .fallback
         .iter()
-        .map(|step| json!({"route": step.route, "on": ["unavailable"]}))
+        .map(|step| json!({"route": step.route, "on": conditions(step.on)}))
         .collect();
     let weighted = spec.targets.iter().any(|target| target.weight.is_some());
     object([
@@ -282,7 +335,26 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
                 Usage::Passive => "passive",
             }),
         ),
+        ("heartbeat", route.heartbeat.map_or(json!("off"), time)),
+        (
+            "on_disconnect",
+            json!(if route.finish { "finish" } else { "cancel" }),
+        ),
     ])
+}
+
+fn conditions(on: FallbackOn) -> Vec<&'static str> {
+    [
+        ("unavailable", FallbackOn::UNAVAILABLE),
+        ("5xx", FallbackOn::SERVER_ERROR),
+        ("429", FallbackOn::RATE_LIMIT),
+        ("timeout", FallbackOn::TIMEOUT),
+        ("context_length", FallbackOn::CONTEXT_LENGTH),
+    ]
+    .into_iter()
+    .filter(|(_, reason)| on.meets(*reason))
+    .map(|(word, _)| word)
+    .collect()
 }
 
 fn show_retry(retry: &RetrySpec, resend: Option<bool>) -> Value {

@@ -1,5 +1,7 @@
 //! The user's file as sections: what may be written, before anything is resolved.
 
+pub(crate) mod cors;
+pub(crate) mod discovery;
 pub(crate) mod keys;
 pub(crate) mod policies;
 pub(crate) mod pools;
@@ -24,6 +26,8 @@ section! {
         /// Who may use the data plane. Default: `keys` where keys are given, else `none` on a loopback address; off
         /// loopback one of the two must be written.
         auth: Auth,
+        /// Web pages that may call the data plane from a browser. Default: none.
+        cors: cors::Cors,
         /// What is logged.
         log: server::Log,
         /// Where state is kept that several gateways could share.
@@ -36,7 +40,7 @@ section! {
         routes: Vec<At<routes::Route>>,
     }
     required [pools]
-    later [otlp, cors, storage, quota_groups, services, classes]
+    later [otlp, storage, quota_groups, services, classes]
 }
 
 /// The version of the format, always 1.

@@ -45,7 +45,12 @@ impl fmt::Display for Problem {
 /// Everything that is wrong with a file, in the order of the file; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Problems(Vec<Problem>);
+pub struct Problems {
+    problems: Vec<Problem>,
+    /// What would surprise besides, as far as it could be seen.
+    #[serde(skip)]
+    warnings: Vec<Problem>,
+}
 
 impl Problems {
     /// Sorts the problems by place and cuts the list to a readable length.
@@ -64,18 +69,34 @@ impl Problems {
                 ..last.clone()
             });
         }
-        Self(problems)
+        Self {
+            problems,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// With what was found to surprise.
+    pub(crate) fn beside(mut self, mut warnings: Vec<Problem>) -> Self {
+        sort(&mut warnings);
+        self.warnings = warnings;
+        self
+    }
+
+    /// What is allowed and will surprise, in the order of the file; not all of it, where a problem hides the rest.
+    #[must_use]
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
     }
 
     /// The problems.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
-        self.0.iter()
+        self.problems.iter()
     }
 
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.problems.len()
     }
 }
 
@@ -86,7 +107,7 @@ pub(crate) fn sort(problems: &mut [Problem]) {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
+        for (index, problem) in self.problems.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }

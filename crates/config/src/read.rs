@@ -29,6 +29,8 @@ pub(crate) struct Keys<'k> {
     pub(crate) known: &'k [&'k str],
     /// Those that must be given.
     pub(crate) required: &'k [&'k str],
+    /// Those of which one must be given and only one can be; empty: none.
+    pub(crate) either: &'k [&'k str],
     /// Those that later versions build.
     pub(crate) later: &'k [&'k str],
 }
@@ -39,7 +41,7 @@ const LATER_HINT: &str = "remove it; a later version takes it";
 pub(crate) struct Reader<'a> {
     pub(crate) tree: Tree,
     file: &'a str,
-    env: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
     /// What relative paths in the file are relative to.
     pub(crate) directory: Option<&'a Path>,
     pub(crate) problems: Vec<Problem>,
@@ -148,7 +150,7 @@ impl<'a> Reader<'a> {
             return None;
         };
         let entries = entries.clone();
-        // A key of a later version may stand in the place of the missing one, as `discovery` does for `endpoints`.
+        // A key of a later version may stand in the place of the missing one, as `discovery.kubernetes` does for `dns`.
         let later = entries
             .iter()
             .any(|entry| keys.later.contains(&entry.key.as_str()));
@@ -161,6 +163,9 @@ impl<'a> Reader<'a> {
                 );
             }
         }
+        if !keys.either.is_empty() && !later {
+            self.one_of(node, &entries, keys.either);
+        }
         let mut known = Vec::with_capacity(entries.len());
         for entry in entries {
             if keys.known.iter().any(|key| plain(key) == entry.key) {
@@ -172,6 +177,33 @@ impl<'a> Reader<'a> {
         Some(known)
     }
 
+    /// Reports unless exactly one of these keys is given.
+    fn one_of(&mut self, node: NodeId, entries: &[Entry], either: &[&str]) {
+        let mut given = entries
+            .iter()
+            .filter(|entry| either.contains(&entry.key.as_str()));
+        match (given.next(), given.next()) {
+            (None, _) => {
+                let [first, others @ ..] = either else { return };
+                let others: String = others.iter().map(|key| format!(" or `{key}: …`")).collect();
+                self.problem(
+                    node,
+                    format!("the key `{first}` is missing"),
+                    format!("add `{first}: …`{others}"),
+                );
+            }
+            (Some(one), Some(two)) => {
+                let problem = self.place(
+                    (two.value, two.mark),
+                    format!("`{}` and `{}` are both given", one.key, two.key),
+                    "keep one of them".to_owned(),
+                );
+                self.problems.push(problem);
+            }
+            (Some(_), None) => {}
+        }
+    }
+
     /// Reports a key that a map cannot have, at the key itself.
     pub(crate) fn unknown_key(&mut self, entry: &Entry, what: &str, keys: &Keys<'_>) {
         let (message, hint) = if keys.later.contains(&entry.key.as_str()) {
@@ -180,7 +212,9 @@ impl<'a> Reader<'a> {
                 LATER_HINT.to_owned(),
             )
         } else {
-            unknown(&entry.key, what, keys.known)
+            let (message, hint) = unknown(&entry.key, what, keys.known);
+            let here = belongs(&entry.key).map(|home| format!("{home}; {hint}"));
+            (message, here.unwrap_or(hint))
         };
         let problem = self.place((entry.value, entry.mark), message, hint);
         self.problems.push(problem);
@@ -218,6 +252,24 @@ impl<'a> Reader<'a> {
         self.unexpected(node, "a list");
         None
     }
+}
+
+/// Most places that are named for a key that stands in the wrong one.
+const HOMES_MAX: usize = 3;
+
+/// Where a key of this name belongs, if anywhere.
+fn belongs(key: &str) -> Option<String> {
+    let homes = crate::schema::homes(key);
+    let named: Vec<String> = homes
+        .iter()
+        .take(HOMES_MAX)
+        .map(|home| match home.as_str() {
+            "" => "the top level".to_owned(),
+            home => format!("`{home}`"),
+        })
+        .collect();
+    let more = if homes.len() > HOMES_MAX { " or others" } else { "" };
+    (!named.is_empty()).then(|| format!("`{key}` belongs to {}{more}", named.join(" or ")))
 }
 
 /// A key without the `r#` that Rust's keywords need.
@@ -303,6 +355,13 @@ pub(crate) fn object(about: &[&str], keys: &Keys<'_>, docs: Vec<KeyDoc>) -> Sche
     if !keys.required.is_empty() {
         schema.insert("required".to_owned(), keys.required.into());
     }
+    if !keys.either.is_empty() {
+        let choices = keys
+            .either
+            .iter()
+            .map(|key| serde_json::json!({"required": [key]}));
+        schema.insert("oneOf".to_owned(), choices.collect());
+    }
     schema
 }
 
@@ -321,6 +380,7 @@ macro_rules! section {
             $( $(#[doc = $doc:literal])+ $key:ident : $type:ty $(= $default:expr)? ),+ $(,)?
         }
         $(required [$($required:ident),+])?
+        $(either [$($either:ident),+])?
         $(later [$($later:ident),+])?
     ) => {
         $(#[doc = $about])+
@@ -333,6 +393,7 @@ macro_rules! section {
             const KEYS: $crate::read::Keys<'static> = $crate::read::Keys {
                 known: &[$(stringify!($key)),+],
                 required: &[$($(stringify!($required)),+)?],
+                either: &[$($(stringify!($either)),+)?],
                 later: &[$($(stringify!($later)),+)?],
             };
         }

@@ -1,5 +1,8 @@
 //! From sections to the resolved config: defaults, names, rules that span keys.
 
+mod cors;
+mod discovery;
+mod fallbacks;
 mod keys;
 mod pools;
 mod retry;
@@ -8,9 +11,10 @@ mod server;
 
 use crate::model::File;
 use crate::read::{At, Reader};
-use crate::resolved::{BaseUrl, Config};
+use crate::resolved::{Config, Endpoint};
 use crate::warnings;
 use crate::yaml::Tree;
+pub(crate) use discovery::read_endpoints;
 pub(crate) use pools::Resolved;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weighbridge_core::spec::FleetSpec;
@@ -45,6 +49,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         },
     );
 
+    let cors = file.cors.and_then(|given| cors::cors(reader, given, auth));
     let pools_at = file.pools.as_ref().map_or(Tree::ROOT, |pools| pools.node);
     let empty = file.pools.as_ref().is_some_and(|pools| pools.value.is_empty());
     if empty && reader.problems.is_empty() {
@@ -64,6 +69,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
     own_address(reader, &pools, "server.listen", Some(server.listen));
     own_address(reader, &pools, "admin.listen", admin.listen);
     warnings::providers(reader, &pools);
+    warnings::same_source(reader, &pools);
     let (pool_specs, pools): (Vec<_>, Vec<_>) = pools.into_iter().map(|pool| (pool.spec, pool.pool)).unzip();
     let (route_specs, routes): (Vec<_>, Vec<_>) = routes.into_iter().unzip();
     warnings::keys(reader, &keys, &route_specs, now);
@@ -73,6 +79,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         server,
         admin,
         auth,
+        cors,
         log,
         keys,
         fleet: FleetSpec {
@@ -94,7 +101,7 @@ fn own_address(reader: &mut Reader<'_>, pools: &[Resolved], key: &str, listen: O
             .map(|list| reader.children(list))
             .unwrap_or_default();
         for (endpoint, place) in pool.pool.endpoints.iter().zip(places) {
-            if reaches(&endpoint.url, listen) {
+            if endpoint.reaches(listen) {
                 reader.problem(
                     place,
                     format!("this is `{key}`, the gateway's own address, so requests would go in circles"),
@@ -105,14 +112,19 @@ fn own_address(reader: &mut Reader<'_>, pools: &[Resolved], key: &str, listen: O
     }
 }
 
-/// Whether a URL certainly leads to a listener of this machine; other names of it are not looked up.
-fn reaches(url: &BaseUrl, listen: SocketAddr) -> bool {
-    let host = match url.host.as_str() {
-        "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        host => host.parse().ok(),
-    };
-    host.is_some_and(|host| {
-        let same = host == listen.ip() || (listen.ip().is_unspecified() && host.is_loopback());
-        same && url.port == listen.port()
-    })
+impl Endpoint {
+    /// Whether it certainly is a listener of this machine; other names of it are not looked up.
+    #[must_use]
+    pub fn reaches(&self, listen: SocketAddr) -> bool {
+        let host = match self.url.host.as_str() {
+            "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            host => host.parse().ok(),
+        };
+        let literal = host.map(|host| SocketAddr::new(host, self.url.port));
+        literal.iter().chain(&self.addresses).any(|address| {
+            let host = address.ip();
+            let same = host == listen.ip() || (listen.ip().is_unspecified() && host.is_loopback());
+            same && address.port() == listen.port()
+        })
+    }
 }

@@ -1,6 +1,7 @@
 //! The resolved configuration: what the rest of the product reads. Valid by construction; defaults are filled in,
 //! names are resolved, secrets are wrapped.
 
+use crate::discovery::Discovery;
 use crate::paths::PassedPath;
 use secrecy::SecretString;
 use std::net::SocketAddr;
@@ -18,6 +19,8 @@ pub struct Config {
     pub admin: Admin,
     /// Who may use the data plane.
     pub auth: Auth,
+    /// Pages that may call the data plane; none: no page of another origin may.
+    pub cors: Option<Cors>,
     /// What is logged.
     pub log: Log,
     /// Client keys.
@@ -37,6 +40,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Largest request body, bytes.
     pub max_body: usize,
+    /// Most memory for the bodies of all requests, bytes; none: a share of what the process may have.
+    pub body_memory: Option<usize>,
     /// Most client connections at once.
     pub max_connections: usize,
     /// How long new requests are still served after SIGTERM.
@@ -87,6 +92,22 @@ pub enum Auth {
     Keys,
     /// Everybody may.
     None,
+}
+
+/// `cors`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins of pages that may call the data plane; at least one.
+    pub origins: Vec<Origin>,
+}
+
+/// Where a page comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Any origin but `null`.
+    Any,
+    /// This one, as browsers write it: `https://app.example`.
+    Exact(String),
 }
 
 /// `log`.
@@ -159,8 +180,10 @@ pub struct Pool {
     pub model: Option<Arc<str>>,
     /// For people and decision services.
     pub description: Option<String>,
-    /// In the order of the fleet spec.
+    /// In the order of the fleet spec. Where they are discovered: those known so far.
     pub endpoints: Vec<Endpoint>,
+    /// Who says what the endpoints are; none: the config.
+    pub discovery: Option<Discovery>,
     /// Upstream keys, rotated; empty: none is sent.
     pub api_keys: Vec<SecretString>,
     /// Whether the client's own key is passed on.
@@ -184,6 +207,8 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// Where it is.
     pub url: BaseUrl,
+    /// Where to connect instead of looking up the URL's host, in the order in which to try; empty: look it up.
+    pub addresses: Vec<SocketAddr>,
     /// Free-form labels.
     pub labels: Vec<(String, String)>,
 }
@@ -270,6 +295,10 @@ pub struct Route {
     pub resend: Option<bool>,
     /// How token counts are learned.
     pub usage: Usage,
+    /// Streams: time without a byte after which the client is sent a sign of life; none: never.
+    pub heartbeat: Option<Duration>,
+    /// Whether an answer whose client has left is read to its end.
+    pub finish: bool,
 }
 
 /// `routes[].usage`.

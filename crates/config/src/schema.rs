@@ -3,6 +3,8 @@
 use crate::model::File;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// The JSON schema (draft 2020-12) of the config file, with descriptions, defaults and examples.
 #[must_use]
@@ -17,6 +19,48 @@ pub fn schema() -> Value {
     }
     without_null(&mut schema);
     schema
+}
+
+/// Deepest nesting of sections that is walked.
+const DEPTH_MAX: usize = 12;
+
+/// The sections that have a key of this name, such as `server` or `pools[].timeouts`; empty for the root.
+pub(crate) fn homes(key: &str) -> &'static [String] {
+    static HOMES: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();
+    let homes = HOMES.get_or_init(|| {
+        let root = schema();
+        let mut homes = BTreeMap::new();
+        walk((&root, &root), "", DEPTH_MAX, &mut homes);
+        homes
+    });
+    homes.get(key).map_or(&[], Vec::as_slice)
+}
+
+fn walk((root, part): (&Value, &Value), path: &str, depth: usize, homes: &mut BTreeMap<String, Vec<String>>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    if let Some(reference) = part["$ref"].as_str()
+        && let Some(other) = root.pointer(reference.trim_start_matches('#'))
+    {
+        walk((root, other), path, depth, homes);
+    }
+    for choice in ["anyOf", "oneOf", "allOf"]
+        .iter()
+        .filter_map(|word| part[word].as_array())
+        .flatten()
+    {
+        walk((root, choice), path, depth, homes);
+    }
+    if part["items"].is_object() {
+        walk((root, &part["items"]), &format!("{path}[]"), depth, homes);
+    }
+    for (key, value) in part["properties"].as_object().into_iter().flatten() {
+        let known = homes.entry(key.clone()).or_default();
+        if !known.iter().any(|home| home == path) {
+            known.push(path.to_owned());
+        }
+        let dot = if path.is_empty() { "" } else { "." };
+        walk((root, value), &format!("{path}{dot}{key}"), depth, homes);
+    }
 }
 
 /// Drops the `null` that optional fields of foreign types carry: the file never takes a key without a value.

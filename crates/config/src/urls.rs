@@ -180,7 +180,7 @@ const PASTED: &[&str] = &[
     "/models",
 ];
 
-fn prefix(path: &str) -> Result<String, UrlError> {
+pub(crate) fn prefix(path: &str) -> Result<String, UrlError> {
     let path = path.trim_end_matches('/');
     if let Some(end) = PASTED.iter().find(|end| path.ends_with(*end)) {
         let hint = "give the base URL only; the request's own path is appended to it";

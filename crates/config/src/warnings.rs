@@ -7,7 +7,7 @@ use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
-use weighbridge_core::spec::{Protocols, RouteSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};
 
 /// Warnings about one route that the user wrote.
 pub(crate) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
@@ -130,6 +130,18 @@ pub(crate) fn reach(reader: &mut Reader<'_>, routes: &[RouteSpec], places: &[Nod
             let Some(other) = by_name.get(&*step.route) else {
                 continue;
             };
+            let before_any = FallbackOn::UNAVAILABLE.and(FallbackOn::RATE_LIMIT);
+            if spec.retry.max_attempts == 1 && !step.on.meets(before_any) {
+                let message = format!(
+                    "the fallback to `{}` is never taken: it follows an attempt, and the route `{}` makes no more than one",
+                    step.route, spec.name
+                );
+                reader.warn(
+                    place,
+                    message,
+                    "fallbacks are attempts: give `retry` a `max_attempts` of 2 or more",
+                );
+            }
             if other.targets.iter().all(|target| own.contains(&target.pool)) {
                 let message = format!(
                     "the fallback to `{}` leads to the same pools as the route `{}` itself",
@@ -179,6 +191,24 @@ pub(crate) fn providers(reader: &mut Reader<'_>, pools: &[Resolved]) {
                 *node,
                 format!("requests go to the provider `{}` without a key", pool.name),
                 "add `api_key: ${NAME}`, or `forward_client_key: true` where clients bring their own",
+            );
+        }
+    }
+}
+
+/// Warns of pools that follow the same source: requests in flight are counted per pool.
+pub(crate) fn same_source(reader: &mut Reader<'_>, pools: &[Resolved]) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for Resolved { node, pool, .. } in pools {
+        let Some(discovery) = &pool.discovery else {
+            continue;
+        };
+        if let Some(first) = seen.insert(discovery.shown(), &pool.name) {
+            let place = reader.child(*node, "discovery").unwrap_or(*node);
+            reader.warn(
+                place,
+                format!("the pool `{first}` follows the same source, and neither sees the other's requests in flight"),
+                "name one pool in several routes, or keep it if the engines tell the models apart",
             );
         }
     }

@@ -22,7 +22,7 @@ use std::io::Write as _;
 use std::time::Duration;
 use weighbridge_config::resolved::{Auth, Headers, Kind, LogRequests, Probe, Usage};
 use weighbridge_config::{diff, masked, refuses_reload};
-use weighbridge_core::spec::{Protocols, RouteBy, Weight};
+use weighbridge_core::spec::{FallbackOn, Protocols, RouteBy, Weight};
 
 #[test]
 fn the_smallest_file_is_a_route_of_its_pool() {
@@ -51,9 +51,9 @@ fn the_smallest_file_is_a_route_of_its_pool() {
 }
 
 #[test]
-fn usage_is_asked_for_where_a_route_says_so() {
+fn usage_is_asked_for_unless_a_route_says_otherwise() {
     for (more, usage) in [
-        ("targets: [a]", Usage::Passive),
+        ("targets: [a]", Usage::Inject),
         ("targets: [a], usage: inject", Usage::Inject),
         ("targets: [a], usage: passive", Usage::Passive),
     ] {
@@ -62,7 +62,57 @@ fn usage_is_asked_for_where_a_route_says_so() {
         let shown = masked(&config)["routes"][0]["usage"].clone();
         assert_eq!(shown == "passive", usage == Usage::Passive, "{more}: {shown}");
     }
-    assert_eq!(good(&pool("")).routes[0].usage, Usage::Passive);
+    assert_eq!(good(&pool("")).routes[0].usage, Usage::Inject);
+}
+
+#[test]
+fn heartbeats_are_on_unless_a_route_says_otherwise() {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    for (given, every, shown) in [
+        ("", seconds(15), "15s"),
+        (", heartbeat: 20s", seconds(20), "20s"),
+        (", heartbeat: 500ms", Some(Duration::from_millis(500)), "500ms"),
+        (", heartbeat: 0", None, "off"),
+        (", heartbeat: 0s", None, "off"),
+        (", heartbeat: \"0\"", None, "off"),
+        (", heartbeat: off", None, "off"),
+        (", heartbeat: false", None, "off"),
+    ] {
+        let config = good(&route(&format!("targets: [a]{given}")));
+        assert_eq!(config.routes[0].heartbeat, every, "{given}");
+        assert_eq!(masked(&config)["routes"][0]["heartbeat"], shown, "{given}");
+    }
+    assert_eq!(good(&pool("")).routes[0].heartbeat, seconds(15));
+}
+
+#[test]
+fn an_answer_is_finished_for_nobody_only_where_a_route_says_so() {
+    for (given, finish) in [
+        ("", false),
+        (", on_disconnect: cancel", false),
+        (", on_disconnect: finish", true),
+    ] {
+        let config = good(&route(&format!("targets: [a]{given}")));
+        assert_eq!(config.routes[0].finish, finish, "{given}");
+        let shown = masked(&config)["routes"][0]["on_disconnect"].clone();
+        assert_eq!(shown == "finish", finish, "{given}: {shown}");
+    }
+}
+
+#[test]
+fn fallbacks_say_when() {
+    let text = route(
+        "targets: [a], fallback: [b, {route: c, on: [5xx, 429, timeout, context_length, unavailable]}]",
+    );
+    let config = good(&text);
+    let steps = &config.fleet.routes[0].fallback;
+    assert_eq!(steps[0].on, FallbackOn::UNAVAILABLE);
+    assert_eq!(steps[1].on, FallbackOn(31));
+    let shown = masked(&config)["routes"][0]["fallback"].clone();
+    assert_eq!(
+        shown[1]["on"],
+        serde_json::json!(["unavailable", "5xx", "429", "timeout", "context_length"])
+    );
 }
 
 #[test]

@@ -117,6 +117,26 @@ fn routes_name_what_exists() {
         ],
     );
     check(
+        &route("targets: [a], fallback: [{route: b, on: [6xx]}]"),
+        &[
+            "routes[0].fallback[0].on[0]: unknown word `6xx` | did you mean `5xx`? known: unavailable, 5xx, 429, timeout, context_length",
+        ],
+    );
+    check(
+        &route("targets: [a], heartbeat: 15"),
+        &["routes[0].heartbeat: `15` has no unit | write `15s`; units are us, ms, s, m, h, d"],
+    );
+    check(
+        &route("targets: [a], heartbeat: 10ms"),
+        &[
+            "routes[0].heartbeat: a sign of life every `10ms` is more than any connection needs | give at least 100ms; load balancers wait a minute or so",
+        ],
+    );
+    check(
+        &route("targets: [a], on_disconnect: finsh"),
+        &["routes[0].on_disconnect: unknown word `finsh` | did you mean `finish`? known: cancel, finish"],
+    );
+    check(
         &route("targets: [{pool: a, order: 0}]"),
         &["routes[0].targets[0].order: `0` is not a whole number from 1 to 1000"],
     );

@@ -44,6 +44,9 @@ fn kind(root: &Value, part: &Value) -> String {
             .collect::<Vec<_>>()
             .join(", ");
     }
+    if part.get("properties").is_some() {
+        return "map".to_owned();
+    }
     if let Some(choices) = choices(part) {
         let mut kinds: Vec<String> = choices.iter().map(|choice| kind(root, choice)).collect();
         kinds.dedup();

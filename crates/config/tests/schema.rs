@@ -36,6 +36,10 @@ fn settled<'a>(root: &'a Value, part: &'a Value) -> &'a Value {
     if let Some(reference) = part.get("$ref") {
         return settled(root, resolve(root, reference));
     }
+    // Choices of a map with keys are about which of them are given.
+    if part.get("properties").is_some() {
+        return part;
+    }
     let choices = ["anyOf", "oneOf"]
         .iter()
         .find_map(|key| part.get(key))
@@ -83,6 +87,9 @@ fn sample(root: &Value, part: &Value) -> Value {
     if let Some(value) = part.get("enum") {
         return value[0].clone();
     }
+    if part.get("properties").is_some() {
+        return Value::Object(required(root, part));
+    }
     if let Some(choices) = part.get("anyOf").or(part.get("oneOf")).and_then(Value::as_array) {
         return sample(root, &choices[0]);
     }
@@ -97,11 +104,13 @@ fn sample(root: &Value, part: &Value) -> Value {
     }
 }
 
+/// Of keys that exclude each other, the first.
 fn required(root: &Value, part: &Value) -> Map<String, Value> {
-    let names = part
-        .get("required")
-        .and_then(Value::as_array)
+    let either = part.pointer("/oneOf/0/required");
+    let names = [part.get("required"), either]
         .into_iter()
+        .flatten()
+        .filter_map(Value::as_array)
         .flatten()
         .filter_map(Value::as_str);
     names
@@ -117,6 +126,13 @@ fn document(root: &Value, part: &Value, path: &[Step], leaf: &dyn Fn(Value) -> V
         Some((Step::Item, rest)) => json!([document(root, &part["items"], rest, leaf)]),
         Some((Step::Key(key), rest)) => {
             let mut object = required(root, part);
+            let excludes = |either: &Value| either["required"][0] != **key;
+            let either = part["oneOf"]
+                .as_array()
+                .filter(|either| !either.iter().all(excludes));
+            for other in either.into_iter().flatten().filter(|other| excludes(other)) {
+                object.remove(other["required"][0].as_str().unwrap_or_default());
+            }
             object.insert(key.clone(), document(root, &part["properties"][key], rest, leaf));
             Value::Object(object)
         }

@@ -239,3 +239,75 @@ fn providers_that_get_no_key_are_told() {
         check(&format!("pools: [{{name: p, {settings}}}]"), expect);
     }
 }
+
+#[test]
+fn a_fallback_after_an_attempt_needs_a_second_attempt() {
+    check(
+        &route("targets: [a], retry: false, fallback: [{route: b, on: [5xx]}, c]"),
+        &[
+            "routes[0].fallback[0]: the fallback to `b` is never taken: it follows an attempt, and the route `r` makes no more than one | fallbacks are attempts: give `retry` a `max_attempts` of 2 or more",
+        ],
+    );
+    check(
+        &route("targets: [a], retry: false, fallback: [{route: b, on: [429, 5xx]}]"),
+        &[],
+    );
+}
+
+#[test]
+fn a_heartbeat_that_comes_too_late() {
+    check(&route("targets: [a], heartbeat: 59s"), &[]);
+    check(
+        &route("targets: [a], heartbeat: 60s"),
+        &[
+            "routes[0].heartbeat: many load balancers cut a connection that is silent for 60 seconds, so this heartbeat may come too late | give less than 60s, or `off` where nothing in front cuts",
+        ],
+    );
+}
+
+#[test]
+fn fallbacks_that_lead_round_in_a_circle() {
+    let routes = |steps: [&str; 3]| {
+        let one =
+            |(name, to): (&str, &str)| format!("  - {{name: {name}, targets: [p], fallback: [{to}]}}\n");
+        let all: String = ["a", "b", "c"].into_iter().zip(steps).map(one).collect();
+        format!("pools: [{{name: p, endpoints: [http://h]}}]\nroutes:\n{all}")
+    };
+    // That the routes lead to one pool is another matter.
+    let circles = |text: &str| -> Vec<String> {
+        let told = warnings(text).into_iter().filter(|line| line.contains("circle"));
+        told.map(|line| {
+            line.replace("\n    ", " | ")
+                .splitn(4, ':')
+                .nth(3)
+                .unwrap()
+                .trim()
+                .to_owned()
+        })
+        .collect()
+    };
+    const MEND: &str = "routes may back each other up: a request goes to each of them once, and never back to one that it was sent on from; remove this step if that is not meant";
+    assert_eq!(
+        circles(&routes(["b", "a", ""])),
+        [format!(
+            "routes[1].fallback[0]: the fallbacks lead round in a circle: a → b → a | {MEND}"
+        )],
+    );
+    assert_eq!(
+        circles(&routes([
+            "c, b",
+            "{route: c, on: [5xx]}",
+            "{route: a, on: [429]}"
+        ])),
+        [format!(
+            "routes[2].fallback[0].route: the fallbacks lead round in a circle: a → c → a | {MEND}"
+        )],
+    );
+    assert_eq!(
+        circles(&routes(["b", "c", "b"])),
+        [format!(
+            "routes[2].fallback[0]: the fallbacks lead round in a circle: b → c → b | {MEND}"
+        )],
+    );
+    assert_eq!(circles(&routes(["b, c", "c", ""])), [""; 0]);
+}

@@ -9,8 +9,8 @@ use weighbridge_core::event::{Arrival, Ended, Outcome};
 use weighbridge_core::ids::RequestId;
 use weighbridge_core::policies::{Policies, session_affinity::SessionKey};
 use weighbridge_core::spec::{
-    BreakerSpec, BudgetSpec, CooldownSpec, EndpointSpec, FleetSpec, PoolSpec, Protocols, RetrySpec,
-    RouteSpec, TargetSpec, Weight,
+    BreakerSpec, CooldownSpec, EndpointSpec, FleetSpec, PoolSpec, Protocols, RetrySpec, RouteSpec,
+    TargetSpec, Weight,
 };
 use weighbridge_core::{Action, Event, RouteId, Scheduler, Time};
 
@@ -56,6 +56,7 @@ fn run(iterations: u64, candidates: usize) {
                 attempt: dispatch.attempt,
                 outcome: Outcome::Complete,
                 committed: true,
+                too_long: false,
             };
             scheduler.step(now, Event::Ended(ended), &mut actions);
         }
@@ -107,19 +108,7 @@ fn fleet(candidates: usize) -> FleetSpec {
                 least_inflight: Some(Default::default()),
             },
             spill: true,
-            retry: RetrySpec {
-                max_attempts: 3,
-                on_connect: true,
-                on_reset: false,
-                on_timeout: false,
-                on_status: vec![429, 503, 529],
-                move_on_after: None,
-                budget: BudgetSpec {
-                    ratio: 0.2,
-                    floor_per_second: 10.0,
-                    window: Duration::from_secs(10),
-                },
-            },
+            retry: RetrySpec::default(),
             fallback: Vec::new(),
         }],
         seed: 0,

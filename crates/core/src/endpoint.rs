@@ -279,6 +279,14 @@ impl Endpoint {
         }
     }
 
+    /// A stream delivered something at `at`.
+    pub(crate) fn progressed(&mut self, at: Time) {
+        self.last_byte = self.last_byte.max(at);
+        if let Some(probes) = &mut self.probes {
+            probes.served(at);
+        }
+    }
+
     /// A probe came back.
     pub(crate) fn probed(&mut self, now: Time, healthy: bool) {
         let counts = self

@@ -35,7 +35,8 @@ pub enum Event {
         /// Whether it answered as expected.
         healthy: bool,
     },
-    /// Newest byte that any stream of the endpoint delivered; sent now and then where `stall_after` is set.
+    /// Newest byte that any stream of the endpoint delivered; sent now and then where `stall_after` is set, and before a
+    /// probe that failed, which it outweighs.
     Progress {
         /// The endpoint.
         endpoint: EndpointId,
@@ -91,6 +92,9 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Whether a byte of its body has reached the client, so nothing may be tried again.
     pub committed: bool,
+    /// Whether the upstream said that the prompt is longer than its model takes.
+    #[serde(default)]
+    pub too_long: bool,
 }
 
 /// How an attempt ended.

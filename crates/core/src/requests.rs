@@ -5,6 +5,7 @@ use crate::endpoint::Hold;
 use crate::event::{Arrival, Outcome};
 use crate::ids::{EndpointId, RequestId, RouteId};
 use crate::route::Plan;
+use crate::spec::FallbackOn;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -20,8 +21,8 @@ pub(crate) struct Request {
     pub(crate) plan: Arc<Plan>,
     /// Routes that fell back to this one, the first one first.
     pub(crate) trail: SmallVec<[Arc<Plan>; 1]>,
-    /// Of those, the ones that were left with something untried, because it was not live.
-    pub(crate) passed: SmallVec<[RouteId; 1]>,
+    /// Of those, the ones that were left with something untried, because it was not live, and why each was left.
+    pub(crate) passed: SmallVec<[(RouteId, FallbackOn); 1]>,
     /// Attempts so far, over all routes.
     pub(crate) attempts: u32,
     /// Where it has been.
@@ -33,6 +34,8 @@ pub(crate) struct Request {
     pub(crate) all_refused: bool,
     /// Why the route before could not serve it.
     pub(crate) refusal: Option<Verdict>,
+    /// The newest reason for going on with another route.
+    pub(crate) cause: FallbackOn,
 }
 
 /// What a request waits for.
@@ -84,19 +87,19 @@ impl Request {
     /// Whether it is on this route, or has been and need not come back.
     pub(crate) fn is_done_with(&self, route: RouteId) -> bool {
         let visited = self.trail.iter().any(|plan| plan.id == route);
-        self.plan.id == route || (visited && !self.passed.contains(&route))
+        self.plan.id == route || (visited && !self.passed.iter().any(|(passed, _)| *passed == route))
     }
 
     /// Notes that the route is left with something untried; once, so that no two routes can send it to and fro for ever.
     pub(crate) fn pass(&mut self) {
         if !self.trail.iter().any(|plan| plan.id == self.plan.id) {
-            self.passed.push(self.plan.id);
+            self.passed.push((self.plan.id, self.cause));
         }
     }
 
     /// Notes that it is not left after all, or come back to.
     pub(crate) fn unpass(&mut self) {
-        self.passed.retain(|route| *route != self.plan.id);
+        self.passed.retain(|(route, _)| *route != self.plan.id);
     }
 }
 

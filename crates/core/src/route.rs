@@ -98,6 +98,17 @@ impl Plan {
         }
     }
 
+    /// Whether nothing differs but endpoints, so that a request may go on by `other`.
+    pub(crate) fn same_rules(&self, other: &Self) -> bool {
+        self.retry == other.retry
+            && self.fallback == other.fallback
+            && self.targets.len() == other.targets.len()
+            && (self.targets.iter().zip(&other.targets)).all(|(a, b)| {
+                (&a.name, a.order, a.weight, a.protocols, a.fail_open)
+                    == (&b.name, b.order, b.weight, b.protocols, b.fail_open)
+            })
+    }
+
     /// Whether candidates and targets stand at the same places, so that what is kept per place stays true.
     fn same_layout(&self, other: &Self) -> bool {
         self.targets.len() == other.targets.len()

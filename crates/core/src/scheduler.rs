@@ -85,9 +85,7 @@ impl Scheduler {
             }
             Event::Progress { endpoint, at } => {
                 let at = at.min(self.now);
-                self.with(endpoint, |endpoint| {
-                    endpoint.last_byte = endpoint.last_byte.max(at);
-                });
+                self.with(endpoint, |endpoint| endpoint.progressed(at));
             }
             Event::Control { endpoint, command } => self.with(endpoint, |endpoint| match command {
                 Control::Drain => endpoint.drained = true,

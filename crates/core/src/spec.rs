@@ -224,6 +224,21 @@ pub struct RetrySpec {
     pub budget: BudgetSpec,
 }
 
+/// What a route that says nothing of retries does.
+impl Default for RetrySpec {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            on_connect: true,
+            on_reset: false,
+            on_timeout: false,
+            on_status: vec![429, 503, 529],
+            move_on_after: None,
+            budget: BudgetSpec::default(),
+        }
+    }
+}
+
 /// Cap on retries of a route: retries in the window < ratio · first attempts + floor · window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetSpec {
@@ -235,13 +250,54 @@ pub struct BudgetSpec {
     pub window: Duration,
 }
 
+impl Default for BudgetSpec {
+    fn default() -> Self {
+        Self {
+            ratio: 0.2,
+            floor_per_second: 10.0,
+            window: Duration::from_secs(10),
+        }
+    }
+}
+
 /// A step to another route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FallbackSpec {
     /// Name of the route.
     pub route: Arc<str>,
+    /// When to take it.
+    pub on: FallbackOn,
+}
+
+/// Set of reasons for going on with another route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackOn(pub u8);
+
+impl FallbackOn {
+    /// Nothing that another route could mend.
+    pub const NONE: Self = Self(0);
     /// No engine answered: nothing live, or connections failed.
-    pub on_unavailable: bool,
+    pub const UNAVAILABLE: Self = Self(1);
+    /// An upstream's 5xx, or no usable answer.
+    pub const SERVER_ERROR: Self = Self(2);
+    /// An upstream's 429 or 529, or all candidates full or cooling.
+    pub const RATE_LIMIT: Self = Self(4);
+    /// A timeout of ours, or an upstream's 504.
+    pub const TIMEOUT: Self = Self(8);
+    /// The upstream says that the prompt does not fit.
+    pub const CONTEXT_LENGTH: Self = Self(16);
+
+    /// The reasons of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the two have a reason in common.
+    #[must_use]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 impl FleetSpec {

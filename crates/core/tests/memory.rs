@@ -69,6 +69,7 @@ fn lb3_a_million_sessions_do_not_grow_memory() {
             attempt: dispatch.attempt,
             outcome: Outcome::Complete,
             committed: true,
+            too_long: false,
         };
         scheduler.step(now, Event::Ended(ended), &mut actions);
         if id == 20_000 {

@@ -1,6 +1,6 @@
 //! The shapes in which the admin API, headers and the command line show what is going on.
 
-use crate::clock::{Clock, rfc3339};
+use crate::clock::rfc3339;
 use crate::gateway::Gateway;
 use crate::snapshot::{RouteEntry, Snapshot};
 use crate::telemetry::decisions::Taken;
@@ -38,6 +38,8 @@ pub struct DecisionShown {
     pub attempt: Option<u32>,
     pub target: Option<String>,
     pub endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<&'static str>,
     pub order: u16,
     pub candidates: u32,
     pub live: u32,
@@ -146,6 +148,7 @@ fn decision(names: &Names<'_>, decision: &Decision) -> DecisionShown {
         attempt: None,
         target: None,
         endpoint: None,
+        refused: None,
         order: decision.order,
         candidates: decision.candidates,
         live: decision.live,
@@ -217,8 +220,9 @@ pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> Decision
     shown.request_id = Some(taken.request_id.to_string());
     shown.time = Some(rfc3339(taken.time));
     shown.attempt = Some(taken.attempt);
-    shown.target = Some(taken.target.to_string());
-    shown.endpoint = Some(taken.endpoint.to_string());
+    shown.target = taken.target.as_deref().map(str::to_owned);
+    shown.endpoint = taken.endpoint.as_deref().map(str::to_owned);
+    shown.refused = taken.refused;
     shown.explanation = taken
         .explanation
         .as_ref()
@@ -256,16 +260,22 @@ pub struct EndpointShown {
 pub fn endpoints(gateway: &Gateway, snapshot: &Snapshot, view: &FleetView) -> Vec<EndpointShown> {
     view.endpoints
         .iter()
-        .map(|endpoint| endpoint_shown(&gateway.clock, snapshot, (view, endpoint)))
+        .map(|endpoint| endpoint_shown(gateway, snapshot, (view, endpoint)))
         .collect()
 }
 
 fn endpoint_shown(
-    clock: &Clock,
+    gateway: &Gateway,
     snapshot: &Snapshot,
     (view, of): (&FleetView, &EndpointView),
 ) -> EndpointShown {
-    let upstream = snapshot.upstream(of.id);
+    let clock = &gateway.clock;
+    let upstream = snapshot
+        .upstream(of.id)
+        .cloned()
+        .or_else(|| gateway.upstream(of.id));
+    let upstream = upstream.as_deref();
+    let found = upstream.is_some_and(|upstream| upstream.pool.config.discovery.is_some());
     let until = of.state.until;
     EndpointShown {
         pool: of.pool.to_string(),
@@ -275,7 +285,11 @@ fn endpoint_shown(
             .map(|upstream| upstream.labels.iter().cloned().collect())
             .unwrap_or_default(),
         state: of.state.kind,
-        reason: of.state.reason.clone(),
+        reason: if of.removed && found {
+            "removed by discovery".to_owned()
+        } else {
+            of.state.reason.clone()
+        },
         until: until.map(|until| rfc3339(clock.wall(until))),
         seconds_left: until.map(|until| until.since(view.now).as_secs_f64()),
         removed: of.removed,

@@ -1,6 +1,7 @@
 //! Drives the scheduler with real time: turns its actions into work and keeps its deadlines.
 
 use crate::gateway::Gateway;
+use crate::snapshot::Upstream;
 use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Arc;
@@ -47,14 +48,14 @@ impl Gateway {
     }
 
     /// Does what is about no request in particular.
-    fn perform(&self, action: Action) {
+    pub(crate) fn perform(&self, action: Action) {
         match action {
             Action::Probe(endpoint) => {
                 // The receiver lives as long as the probing thread; at shutdown a probe more or less is nothing.
                 let _ = self.probes.send(endpoint);
             }
             Action::Changed { endpoint, state } => {
-                if let Some(upstream) = self.snapshot().upstream(endpoint) {
+                if let Some(upstream) = self.upstream(endpoint) {
                     tracing::info!(
                         pool = %upstream.pool_name(), endpoint = %upstream.name,
                         state = state.kind.as_str(), reason = %state.reason, "endpoint changed state"
@@ -96,6 +97,7 @@ pub(crate) async fn keep_time(gateway: Arc<Gateway>) {
             sampled = now;
             let view = gateway.view();
             gateway.balance.sample(&view);
+            gateway.forget_gone(&view);
         }
     }
 }
@@ -108,14 +110,19 @@ fn report_progress(gateway: &Gateway) {
         return;
     }
     for upstream in snapshot.upstreams() {
-        let at = upstream.last_byte.swap(0, std::sync::atomic::Ordering::Relaxed);
-        if at > 0 {
-            let at = Time::from_origin(Duration::from_nanos(at));
-            gateway.tell(Event::Progress {
-                endpoint: upstream.id,
-                at,
-            });
-        }
+        report(gateway, upstream);
+    }
+}
+
+/// Passes on when this endpoint's streams last moved, if they did since it was last told.
+pub(crate) fn report(gateway: &Gateway, upstream: &Upstream) {
+    let at = upstream.last_byte.swap(0, std::sync::atomic::Ordering::Relaxed);
+    if at > 0 {
+        let at = Time::from_origin(Duration::from_nanos(at));
+        gateway.tell(Event::Progress {
+            endpoint: upstream.id,
+            at,
+        });
     }
 }
 

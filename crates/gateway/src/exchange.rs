@@ -2,8 +2,11 @@
 
 pub(crate) mod attempt;
 pub(crate) mod body;
+mod clocks;
+pub(crate) mod cors;
 pub mod explain;
 pub(crate) mod flight;
+mod guard;
 pub(crate) mod headers;
 pub(crate) mod intake;
 pub(crate) mod local;
@@ -15,10 +18,12 @@ pub(crate) mod run;
 pub(crate) mod session;
 pub(crate) mod stored;
 pub(crate) mod upload;
+pub(crate) mod waiting;
 
 use crate::client::connection::Client;
 use crate::server::Worker;
 use flight::Flight;
+use http::header::ORIGIN;
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use relay::AnswerBody;
@@ -34,17 +39,30 @@ pub(crate) const HEADERS_MAX: usize = 100;
 pub(crate) async fn handle(
     worker: Rc<Worker>,
     client: Rc<Client>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Result<Response<AnswerBody>, Infallible> {
     if let Some(answer) = local::liveness(&worker.gateway, &request) {
         return Ok(answer);
     }
+    if let Some(answer) = cors::preflight(&worker.gateway, &request) {
+        return Ok(answer);
+    }
     client.exchange.begin(request.version() == Version::HTTP_11);
     let flight = Flight::begin(&worker, &client, request.headers());
-    let answer = match intake::take(flight, request).await {
-        Ok((flight, intake::Taken::Inference(intake))) => run::run(flight, *intake).await,
+    let page = cors::Page::of(flight.snapshot.config.cors.as_ref(), request.headers());
+    if let Some(page) = &page
+        && page.is_allowed()
+    {
+        // Its origin has been judged; engines with lists of their own would judge it again.
+        request.headers_mut().remove(ORIGIN);
+    }
+    let mut answer = match intake::take(flight, request).await {
+        Ok((flight, intake::Taken::Inference(intake))) => waiting::serve(flight, *intake).await,
         Ok((flight, intake::Taken::Models(question))) => local::models(flight, &question),
         Err(refused) => respond::refused(refused),
     };
+    if let Some(page) = page {
+        page.mark(answer.headers_mut());
+    }
     Ok(answer)
 }

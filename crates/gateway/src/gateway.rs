@@ -1,15 +1,19 @@
 //! What all threads of the data plane share.
 
 use crate::clock::Clock;
+use crate::discovery::{Fleet, SourceShown, WatchQueue};
 use crate::driver::EventLog;
+use crate::leaving::Leaving;
 use crate::lifecycle::Lifecycle;
-use crate::snapshot::Snapshot;
+use crate::memory::BodyMemory;
+use crate::snapshot::{Carried, Snapshot};
 use crate::telemetry::balance::Balance;
 use crate::telemetry::decisions::Decisions;
 use crate::telemetry::log::LogWriter;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::record::Sink;
 use arc_swap::ArcSwap;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +43,9 @@ pub struct Setup {
 pub struct Gateway {
     pub(crate) clock: Clock,
     core: Mutex<Core>,
+    pub(crate) fleet: Fleet,
+    /// Endpoints that are gone but for their requests.
+    pub(crate) leaving: Leaving,
     snapshot: ArcSwap<Snapshot>,
     pub(crate) keys: MemoryKeys,
     /// Where stored responses are.
@@ -46,6 +53,7 @@ pub struct Gateway {
     pub(crate) sink: Sink,
     pub(crate) decisions: Decisions,
     pub(crate) balance: Balance,
+    pub(crate) body_memory: Arc<BodyMemory>,
     /// Starting up, serving, draining.
     pub lifecycle: Lifecycle,
     pub(crate) probes: mpsc::UnboundedSender<EndpointId>,
@@ -63,22 +71,28 @@ struct Core {
 /// What a thread that is about to run the probes needs.
 pub(crate) type ProbeQueue = mpsc::UnboundedReceiver<EndpointId>;
 
+/// What waits for the thread that keeps time.
+pub(crate) struct Queues {
+    pub(crate) probes: ProbeQueue,
+    pub(crate) watches: WatchQueue,
+}
+
 impl Gateway {
     /// A gateway that neither listens nor probes, to be asked questions.
     ///
     /// # Errors
     /// What of the config could not be loaded, for a person.
     pub fn unstarted(setup: Setup) -> Result<Arc<Self>, String> {
-        Self::with_probes(setup).map(|(gateway, _)| gateway)
+        Self::with_queues(setup).map(|(gateway, _)| gateway)
     }
 
     /// Configures the scheduler and compiles the first snapshot.
     ///
     /// # Errors
     /// What of the config could not be loaded, for a person.
-    pub(crate) fn with_probes(setup: Setup) -> Result<(Arc<Self>, ProbeQueue), String> {
+    pub(crate) fn with_queues(setup: Setup) -> Result<(Arc<Self>, Queues), String> {
         let metrics = Metrics::new();
-        let log = LogWriter::start(setup.request_log, metrics.clone())
+        let log = LogWriter::start("request-log", setup.request_log, metrics.log_dropped())
             .map_err(|error| format!("cannot start the log thread: {error}"))?;
         let clock = Clock::start();
         let mut core = Core {
@@ -89,14 +103,18 @@ impl Gateway {
             log: setup.event_log,
         };
         let config = Arc::new(setup.config);
-        let pools = crate::snapshot::compile_pools(&config)?;
-        let bindings = core.configure(&clock, &config);
-        let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (0, &metrics));
+        let (fleet, watches) = Fleet::new(config.clone());
+        let pools = crate::snapshot::compile_pools(&config, &fleet.carried())?;
+        // A fleet that is new has nothing to be done about but the ids.
+        let (bindings, _) = core.configure(&clock, &config);
+        let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (0, &metrics, None));
         let (probes, probe_queue) = mpsc::unbounded_channel();
         metrics.reloaded(true);
         let gateway = Arc::new(Self {
             clock,
             core: Mutex::new(core),
+            fleet,
+            leaving: Leaving::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: MemoryKeys::default(),
             homes: MemoryHomes::default(),
@@ -108,6 +126,7 @@ impl Gateway {
             },
             decisions: Decisions::default(),
             balance: Balance::default(),
+            body_memory: Arc::new(BodyMemory::new()),
             lifecycle: Lifecycle::default(),
             probes,
             next_request: AtomicU64::new(1),
@@ -116,7 +135,11 @@ impl Gateway {
         });
         gateway.load_keys(&config);
         crate::telemetry::fleet::register(&gateway);
-        Ok((gateway, probe_queue))
+        let queues = Queues {
+            probes: probe_queue,
+            watches,
+        };
+        Ok((gateway, queues))
     }
 
     /// The current config, compiled.
@@ -129,24 +152,52 @@ impl Gateway {
         self.snapshot.load_full()
     }
 
-    /// Takes a new config at once: new requests see it, running ones keep theirs.
+    /// Runs on `config` from now on; only the owner of the config ([`Fleet`]) calls it, one call at a time. With
+    /// `carried.previous` nothing but discovered endpoints differs.
     ///
     /// # Errors
     /// What could not be loaded; nothing has changed then.
-    pub(crate) fn reconfigure(&self, config: Config) -> Result<(), String> {
+    pub(crate) fn install(&self, config: Config, carried: &Carried) -> Result<(), String> {
         let config = Arc::new(config);
         // Certificates are read before anything changes, so that a bad one changes nothing.
-        let generation = self.snapshot.load().generation + 1;
-        let pools = crate::snapshot::compile_pools(&config)?;
+        let pools = crate::snapshot::compile_pools(&config, carried)?;
+        let reloaded = carried.previous.is_none();
+        let before = self.snapshot_full();
+        let generation = before.generation + u64::from(reloaded);
         // Held until the snapshot is in place: no request may be sent to an endpoint that is in no snapshot yet.
         let mut core = self.lock();
-        let bindings = core.configure(&self.clock, &config);
-        let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (generation, &self.sink.metrics));
-        self.load_keys(&config);
-        self.decisions.retain(|route| snapshot.route(route).is_some());
-        self.snapshot.store(Arc::new(snapshot));
+        let (bindings, actions) = core.configure(&self.clock, &config);
+        let about = (generation, &self.sink.metrics, Some(&*before));
+        let snapshot = Arc::new(Snapshot::compile(config.clone(), pools, &bindings, about));
+        if reloaded {
+            self.load_keys(&config);
+            self.decisions.retain(|route| snapshot.route(route).is_some());
+        }
+        self.leaving.replaced(&before, &snapshot);
+        self.snapshot.store(snapshot.clone());
+        let view = core.scheduler.view(self.clock.now());
         drop(core);
+        self.forget_gone(&view);
+        actions.into_iter().for_each(|action| self.perform(action));
         Ok(())
+    }
+
+    /// Drops what is kept of endpoints that are gone and have no request any more.
+    pub(crate) fn forget_gone(&self, view: &FleetView) {
+        let snapshot = self.snapshot();
+        for gone in self.leaving.take_gone(view) {
+            // The series of one name go on where another endpoint has it now.
+            let mut now = snapshot.upstreams();
+            if !now.any(|other| other.name == gone.name && other.pool_name() == gone.pool_name()) {
+                self.sink.metrics.forget(&gone.attempts);
+            }
+        }
+    }
+
+    /// How the sources of discovered endpoints are doing, by pool.
+    #[must_use]
+    pub fn sources(&self) -> BTreeMap<Arc<str>, SourceShown> {
+        self.fleet.shown()
     }
 
     fn load_keys(&self, config: &Config) {
@@ -260,17 +311,22 @@ impl Core {
         log.record(now, &event, actions);
     }
 
-    fn configure(&mut self, clock: &Clock, config: &Config) -> Bindings {
+    /// Also gives what is to be done about the rest, once the new snapshot is in place.
+    fn configure(&mut self, clock: &Clock, config: &Config) -> (Bindings, Vec<Action>) {
         let mut actions = Vec::new();
         let fleet = FleetSpec {
             seed: self.seed,
             ..config.fleet.clone()
         };
         self.step(clock, Event::Configure(Arc::new(fleet)), &mut actions);
-        let bindings = actions.into_iter().find_map(|action| match action {
-            Action::Configured(bindings) => Some(bindings),
-            _ => None,
+        let mut bindings = Bindings::default();
+        actions.retain_mut(|action| match action {
+            Action::Configured(answer) => {
+                bindings = std::mem::take(answer);
+                false
+            }
+            _ => true,
         });
-        bindings.unwrap_or_default()
+        (bindings, actions)
     }
 }

@@ -1,5 +1,6 @@
 //! Active health probes, sent when the scheduler asks. They never run inference.
 
+use crate::driver;
 use crate::gateway::{Gateway, ProbeQueue};
 use crate::snapshot::Upstream;
 use crate::upstream::connect::connect;
@@ -9,7 +10,6 @@ use http::header::{HOST, USER_AGENT};
 use http::{HeaderValue, Method, Request};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use weighbridge_config::resolved::{Health, Probe};
 use weighbridge_core::Event;
@@ -20,10 +20,14 @@ pub(crate) async fn run(gateway: Arc<Gateway>, mut queue: ProbeQueue) {
         let gateway = gateway.clone();
         tokio::task::spawn_local(async move {
             let upstream = gateway.snapshot().upstream(endpoint).cloned();
-            let healthy = match upstream {
-                Some(upstream) => probe(&upstream).await,
+            let healthy = match &upstream {
+                Some(upstream) => probe(upstream).await,
                 None => false,
             };
+            if let (Some(upstream), false) = (&upstream, healthy) {
+                // An engine may be too busy with its streams to answer a probe in time.
+                driver::report(&gateway, upstream);
+            }
             gateway.tell(Event::Probed { endpoint, healthy });
         });
     }
@@ -52,11 +56,11 @@ async fn probe(upstream: &Upstream) -> bool {
 }
 
 async fn reach(upstream: &Upstream) -> Result<(), String> {
-    let address = (upstream.url.host.as_str(), upstream.url.port);
-    TcpStream::connect(address)
-        .await
-        .map(drop)
-        .map_err(|error| error.to_string())
+    let reached = upstream.addresses.connect().await;
+    if let (Err(_), Some(bell)) = (&reached, &upstream.pool.bell) {
+        bell.notify_one();
+    }
+    reached.map(drop).map_err(|error| error.to_string())
 }
 
 async fn ask(upstream: &Upstream, (path, expect, deadline): (&str, &[u16], Instant)) -> Result<(), String> {

@@ -120,6 +120,9 @@ impl Reloader {
         }
         let changes = diff(&running, &config);
         self.gateway.reconfigure(config)?;
+        for unserved in crate::service::unserved(&self.gateway, None) {
+            tracing::warn!("{unserved}");
+        }
         Ok(changes)
     }
 

@@ -2,9 +2,10 @@
 
 use crate::client::connection;
 use crate::client::socket::Socket as ClientSocket;
+use crate::exchange::waiting::Leftovers;
 use crate::gateway::{Gateway, Setup};
 use crate::upstream::pool::Connections;
-use crate::{driver, probes};
+use crate::{discovery, driver, probes};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -25,6 +26,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Worker {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) upstreams: Connections,
+    /// Answers whose clients have left.
+    pub(crate) leftovers: Leftovers,
 }
 
 /// A gateway that listens.
@@ -93,8 +96,15 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
 /// [`StartError`].
 pub fn start(setup: Setup, listener: TcpListener, workers: usize) -> Result<Running, StartError> {
     let listen = listener.local_addr().map_err(StartError::Thread)?;
-    let (gateway, probe_queue) = Gateway::with_probes(setup).map_err(StartError::Config)?;
-    let mut threads = Vec::new();
+    let (gateway, queues) = Gateway::with_queues(setup).map_err(StartError::Config)?;
+    let keeper = gateway.clone();
+    let mut threads = vec![spawn("keeper".into(), move || async move {
+        tokio::task::spawn_local(probes::run(keeper.clone(), queues.probes));
+        tokio::task::spawn_local(discovery::run(keeper.clone(), queues.watches));
+        driver::keep_time(keeper).await;
+    })?];
+    // Clients that connect meanwhile wait to be accepted, which is better than telling them that nobody serves them.
+    gateway.await_sources();
     for index in 0..workers.max(1) {
         let listener = listener.try_clone().map_err(StartError::Thread)?;
         let worker_gateway = gateway.clone();
@@ -102,11 +112,6 @@ pub fn start(setup: Setup, listener: TcpListener, workers: usize) -> Result<Runn
             accept(worker_gateway, listener)
         })?);
     }
-    let keeper = gateway.clone();
-    threads.push(spawn("keeper".into(), move || async move {
-        tokio::task::spawn_local(probes::run(keeper.clone(), probe_queue));
-        driver::keep_time(keeper).await;
-    })?);
     Ok(Running {
         gateway,
         listen,
@@ -146,10 +151,13 @@ async fn accept(gateway: Arc<Gateway>, listener: TcpListener) {
             return;
         }
     };
+    let (leftovers, reading) = Leftovers::new();
     let worker = Rc::new(Worker {
         gateway,
         upstreams: Connections::default(),
+        leftovers,
     });
+    tokio::task::spawn_local(reading);
     tokio::task::spawn_local(Connections::keep_tidy(worker.clone()));
     loop {
         match listener.accept().await {

@@ -1,13 +1,17 @@
 //! One configuration, compiled for the request path. Immutable; a request keeps the one it started with.
 
+use crate::discovery::Bell;
 use crate::telemetry::metrics::{AttemptCounters, Metrics, TargetSeries};
+use crate::upstream::addresses::Addresses;
 use crate::upstream::tls;
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderName};
 use secrecy::ExposeSecret;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use weighbridge_config::discovery::Discovery;
 use weighbridge_config::resolved::{self, Config, Kind};
 use weighbridge_core::action::Bindings;
 use weighbridge_core::policies::session_affinity::{Config as Affinity, KeySource};
@@ -24,6 +28,8 @@ pub struct Snapshot {
     routes: HashMap<Arc<str>, Arc<RouteEntry>>,
     routes_by_id: HashMap<RouteId, Arc<RouteEntry>>,
     upstreams: HashMap<EndpointId, Arc<Upstream>>,
+    /// In the order of the config.
+    pools: Vec<Arc<PoolEntry>>,
     /// Body paths that any route's session keys may come from.
     pub(crate) body_paths: Vec<BodyPath>,
 }
@@ -43,6 +49,10 @@ pub struct RouteEntry {
     /// What the route says of re-sending; none: as the pool.
     pub(crate) resend: Option<bool>,
     pub(crate) usage: resolved::Usage,
+    /// See [`resolved::Route::heartbeat`].
+    pub(crate) heartbeat: Option<Duration>,
+    /// See [`resolved::Route::finish`].
+    pub(crate) finish: bool,
     /// Series of requests that no target served.
     pub(crate) unserved: TargetSeries,
 }
@@ -66,25 +76,33 @@ pub(crate) struct SessionKeys {
     pub(crate) paths: Vec<String>,
 }
 
-/// Shortest value that is taken for a secret, bytes: a shorter one is found in anything, and guessed.
-const SECRET_MIN: usize = 6;
-
 /// What all endpoints of a pool share.
 pub(crate) struct PoolEntry {
     pub(crate) config: resolved::Pool,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     /// Header that carries each upstream key; empty: no key is sent.
     pub(crate) credentials: Vec<(HeaderName, HeaderValue)>,
-    /// Values that must never reach a client.
+    /// Texts that must never reach a client: its keys in every form, the longest first.
     pub(crate) secrets: Vec<String>,
+    /// Rung when one of its endpoints cannot be connected to; none: the config names them.
+    pub(crate) bell: Option<Bell>,
+}
+
+/// What a new snapshot takes over.
+#[derive(Default)]
+pub(crate) struct Carried {
+    /// The one before it, where nothing but discovered endpoints has changed.
+    pub(crate) previous: Option<Arc<Snapshot>>,
+    /// Bells of sources, by pool.
+    pub(crate) bells: BTreeMap<Arc<str>, Bell>,
 }
 
 /// A pool with the `host` header of each of its endpoints.
 pub(crate) type CompiledPool = (Arc<PoolEntry>, Vec<HeaderValue>);
 
 /// Loads what of the pools can fail (certificates, header values), before anything changes.
-pub(crate) fn compile_pools(config: &Config) -> Result<Vec<CompiledPool>, String> {
-    let compile = |pool: &resolved::Pool| {
+pub(crate) fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>, String> {
+    let compile = |(index, pool): (usize, &resolved::Pool)| {
         let hosts: Result<Vec<_>, String> = pool
             .endpoints
             .iter()
@@ -97,9 +115,21 @@ pub(crate) fn compile_pools(config: &Config) -> Result<Vec<CompiledPool>, String
                 })
             })
             .collect();
-        Ok((Arc::new(PoolEntry::compile(pool)?), hosts?))
+        let before = carried.previous.as_ref().and_then(|snapshot| {
+            let entry = snapshot.pools.get(index)?;
+            Some((
+                entry,
+                snapshot.config.endpoints_of(index) == config.endpoints_of(index),
+            ))
+        });
+        let entry = match before {
+            Some((entry, true)) => entry.clone(),
+            Some((entry, false)) => Arc::new(PoolEntry::compile(pool, carried, entry.tls.clone())?),
+            None => Arc::new(PoolEntry::compile(pool, carried, None)?),
+        };
+        Ok((entry, hosts?))
     };
-    config.pools.iter().map(compile).collect()
+    config.pools.iter().enumerate().map(compile).collect()
 }
 
 /// One endpoint, as requests meet it.
@@ -113,9 +143,12 @@ pub struct Upstream {
     pub(crate) pool: Arc<PoolEntry>,
     pub(crate) url: resolved::BaseUrl,
     pub(crate) host: HeaderValue,
-    /// Scheduler time in ns of the newest byte of any stream.
-    pub(crate) last_byte: AtomicU64,
-    pub(crate) attempts: AttemptCounters,
+    /// Where its host is.
+    pub(crate) addresses: Addresses,
+    /// Scheduler time in ns of the newest byte of any stream; the same in every snapshot.
+    pub(crate) last_byte: Arc<AtomicU64>,
+    /// The same in every snapshot.
+    pub(crate) attempts: Arc<AttemptCounters>,
 }
 
 impl Upstream {
@@ -140,15 +173,21 @@ impl Snapshot {
         config: Arc<Config>,
         pools: Vec<CompiledPool>,
         bindings: &Bindings,
-        (generation, metrics): (u64, &Metrics),
+        (generation, metrics, before): (u64, &Metrics, Option<&Snapshot>),
     ) -> Self {
         let mut body_paths = Vec::new();
         let mut upstreams = HashMap::new();
+        let mut entries = Vec::with_capacity(pools.len());
         for ((pool, hosts), ids) in pools.into_iter().zip(&bindings.endpoints) {
             for ((endpoint, host), &id) in pool.config.endpoints.iter().zip(hosts).zip(ids) {
-                let attempts = metrics.attempts(&pool.config.name, &endpoint.name);
-                upstreams.insert(id, Arc::new(Upstream::new(&pool, endpoint, (id, host, attempts))));
+                let mut upstream = Upstream::new(&pool, endpoint, (id, host, metrics));
+                if let Some(same) = before.and_then(|before| before.upstreams.get(&id)) {
+                    upstream.last_byte = same.last_byte.clone();
+                    upstream.attempts = same.attempts.clone();
+                }
+                upstreams.insert(id, Arc::new(upstream));
             }
+            entries.push(pool);
         }
         let mut routes = HashMap::new();
         let mut routes_by_id = HashMap::new();
@@ -176,6 +215,8 @@ impl Snapshot {
                 retry: spec.retry.clone(),
                 resend: route.resend,
                 usage: route.usage,
+                heartbeat: route.heartbeat,
+                finish: route.finish,
                 unserved: metrics.target(&route.name, ""),
             });
             routes.insert(route.name.clone(), entry.clone());
@@ -187,6 +228,7 @@ impl Snapshot {
             routes,
             routes_by_id,
             upstreams,
+            pools: entries,
             body_paths,
         }
     }
@@ -260,11 +302,19 @@ impl SessionKeys {
 }
 
 impl PoolEntry {
-    fn compile(pool: &resolved::Pool) -> Result<Self, String> {
-        let tls = if pool.endpoints.iter().any(|endpoint| endpoint.url.https) {
+    /// `tls` is what is loaded already.
+    fn compile(
+        pool: &resolved::Pool,
+        carried: &Carried,
+        tls: Option<Arc<rustls::ClientConfig>>,
+    ) -> Result<Self, String> {
+        // Loaded before the first endpoint is known, so that what is wrong with it is told at the start.
+        let will_need = matches!(&pool.discovery, Some(Discovery::Dns(dns)) if dns.https);
+        let tls = if tls.is_none() && (will_need || pool.endpoints.iter().any(|endpoint| endpoint.url.https))
+        {
             Some(tls::client_config(&pool.tls).map_err(|error| format!("pool `{}`: {error}", pool.name))?)
         } else {
-            None
+            tls
         };
         let mut credentials = Vec::new();
         let mut secrets = Vec::new();
@@ -296,14 +346,12 @@ impl PoolEntry {
                     .flat_map(|query| query_secrets(query.expose_secret())),
             );
         }
-        secrets.retain(|secret| secret.len() >= SECRET_MIN);
-        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
-        secrets.dedup();
         Ok(Self {
             config: pool.clone(),
             tls,
             credentials,
-            secrets,
+            secrets: crate::secrets::forms(secrets.iter().map(String::as_str)),
+            bell: carried.bells.get(&pool.name).cloned(),
         })
     }
 }
@@ -323,7 +371,7 @@ impl Upstream {
     fn new(
         pool: &Arc<PoolEntry>,
         endpoint: &resolved::Endpoint,
-        (id, host, attempts): (EndpointId, HeaderValue, AttemptCounters),
+        (id, host, metrics): (EndpointId, HeaderValue, &Metrics),
     ) -> Self {
         Self {
             id,
@@ -332,8 +380,9 @@ impl Upstream {
             pool: pool.clone(),
             url: endpoint.url.clone(),
             host,
-            last_byte: AtomicU64::new(0),
-            attempts,
+            addresses: Addresses::new(&endpoint.url, &endpoint.addresses),
+            last_byte: Arc::default(),
+            attempts: Arc::new(metrics.attempts(&pool.config.name, &endpoint.name)),
         }
     }
 }

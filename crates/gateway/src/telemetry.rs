@@ -8,5 +8,6 @@ pub mod metrics;
 pub mod outcome;
 pub mod record;
 pub mod slowest;
+pub(crate) mod trace;
 
 pub use outcome::Outcome;

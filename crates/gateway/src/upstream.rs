@@ -1,5 +1,6 @@
 //! The side that faces engines: connections, and one exchange on one of them.
 
+pub(crate) mod addresses;
 pub(crate) mod body;
 pub(crate) mod connect;
 pub(crate) mod link;

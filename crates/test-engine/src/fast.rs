@@ -1,7 +1,8 @@
 //! A very cheap inference server: one thread, canned answers, next to no parsing. A benchmark that puts the
 //! gateway before it measures the gateway.
 //!
-//! A POST is answered with a canned chat completion, or with a canned stream if its body holds `"stream":true`.
+//! A POST is answered with a canned chat completion, or with a canned stream if its body holds `"stream":true`; the stream
+//! ends with its usage if the body holds `"include_usage":true`.
 //! A GET is answered as a probe would like it. Bodies need a `content-length` or chunks; requests may be
 //! pipelined.
 
@@ -10,7 +11,7 @@ use memchr::memmem;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -29,6 +30,8 @@ pub struct FastOptions {
     pub gap: Duration,
     /// Bytes of text in an answer in one piece.
     pub text: usize,
+    /// The text of every event is the time at which it is written: see [`stamp`].
+    pub stamped: bool,
 }
 
 impl FastOptions {
@@ -39,16 +42,31 @@ impl FastOptions {
             chunks: 32,
             gap: Duration::ZERO,
             text: 256,
+            stamped: false,
         }
     }
+}
+
+/// What a stamped text begins with, followed by [`STAMP_DIGITS`] digits: nanoseconds since 1970.
+pub(crate) const STAMP: &[u8] = b"\"at ";
+/// Digits of a stamp.
+pub(crate) const STAMP_DIGITS: usize = 19;
+
+/// The time of now as a stamp has it.
+pub(crate) fn stamp() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The canned answers.
 struct Canned {
     whole: Vec<u8>,
     stream_head: Vec<u8>,
-    /// The chunks of a stream, its end included in the last.
+    /// The chunks of a stream but for the last.
     events: Vec<Vec<u8>>,
+    /// The last with the stream's end, without and with its usage.
+    lasts: [Vec<u8>; 2],
+    stamped: bool,
     models: Vec<u8>,
     metrics: Vec<u8>,
     empty: Vec<u8>,
@@ -77,16 +95,23 @@ impl Canned {
             );
             chunk(&data)
         };
+        let token = match options.stamped {
+            true => format!(r#"{{"content":"at {} "}}"#, "0".repeat(STAMP_DIGITS)),
+            false => r#"{"content":"token "}"#.to_owned(),
+        };
         let mut events = vec![event(r#"{"role":"assistant","content":""}"#, "null")];
-        events.extend((0..options.chunks).map(|_| event(r#"{"content":"token "}"#, "null")));
-        events.push(
-            [
-                event("{}", "\"stop\""),
-                chunk("data: [DONE]\n\n"),
-                b"0\r\n\r\n".to_vec(),
-            ]
-            .concat(),
-        );
+        events.extend((0..options.chunks).map(|_| event(&token, "null")));
+        let usage = chunk(concat!(
+            r#"data: {"id":"chatcmpl-fast","object":"chat.completion.chunk","created":1700000000,"model":"fast","#,
+            r#""choices":[],"usage":{"prompt_tokens":11,"completion_tokens":64,"total_tokens":75}}"#,
+            "\n\n"
+        ));
+        let stop = event("{}", "\"stop\"");
+        let end = [chunk("data: [DONE]\n\n"), b"0\r\n\r\n".to_vec()].concat();
+        let lasts = [
+            [&stop[..], &end[..]].concat(),
+            [&stop[..], &usage[..], &end[..]].concat(),
+        ];
         let json = "application/json";
         Canned {
             whole: response(json, &whole),
@@ -94,6 +119,8 @@ impl Canned {
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
                     .to_vec(),
             events,
+            lasts,
+            stamped: options.stamped,
             models: response(
                 json,
                 r#"{"object":"list","data":[{"id":"fast","object":"model","owned_by":"fast"}]}"#,
@@ -276,19 +303,19 @@ async fn serve(stream: &TcpStream, canned: &Canned) -> io::Result<()> {
         if asked.expects {
             write(stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
-        let (end, streams) = if asked.chunked {
+        let (end, wanted) = if asked.chunked {
             read_chunks(stream, &mut buf, asked.head).await?
         } else {
             let end = asked.head + asked.length;
             while buf.len() < end {
                 fill(stream, &mut buf).await?;
             }
-            (end, wants_stream(&buf[asked.head..end]))
+            (end, Wanted::of(&buf[asked.head..end]))
         };
         if asked.get {
             write(stream, probe(&buf[..asked.head], canned)).await?;
-        } else if streams {
-            write_stream(stream, canned).await?;
+        } else if wanted.stream {
+            write_stream(stream, canned, wanted.usage).await?;
         } else {
             write(stream, &canned.whole).await?;
         }
@@ -299,13 +326,23 @@ async fn serve(stream: &TcpStream, canned: &Canned) -> io::Result<()> {
     }
 }
 
-fn wants_stream(body: &[u8]) -> bool {
-    // From the end: clients put the long messages before it as often as not, and the search stops at the first.
-    memmem::rfind(body, b"\"stream\"").is_some_and(|at| {
-        let rest = body[at + 8..].trim_ascii_start();
-        rest.strip_prefix(b":")
-            .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"true"))
-    })
+/// What a body asks for.
+struct Wanted {
+    stream: bool,
+    usage: bool,
+}
+
+impl Wanted {
+    fn of(body: &[u8]) -> Wanted {
+        // From the end: clients put the long messages before it as often as not, and the search stops at the first.
+        let stream = memmem::rfind(body, b"\"stream\"").is_some_and(|at| {
+            let rest = body[at + 8..].trim_ascii_start();
+            rest.strip_prefix(b":")
+                .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"true"))
+        });
+        let usage = stream && memmem::find(body, b"\"include_usage\":true").is_some();
+        Wanted { stream, usage }
+    }
 }
 
 fn probe<'a>(head: &[u8], canned: &'a Canned) -> &'a [u8] {
@@ -316,14 +353,14 @@ fn probe<'a>(head: &[u8], canned: &'a Canned) -> &'a [u8] {
     }
 }
 
-async fn read_chunks(stream: &TcpStream, buf: &mut Vec<u8>, head: usize) -> io::Result<(usize, bool)> {
+async fn read_chunks(stream: &TcpStream, buf: &mut Vec<u8>, head: usize) -> io::Result<(usize, Wanted)> {
     let (mut body, mut data, mut at) = (Body::chunked(), Vec::new(), head);
     loop {
         at += body
             .feed(&buf[at..], &mut |b| data.extend_from_slice(b))
             .map_err(|_| io::ErrorKind::InvalidData)?;
         if body.is_done() {
-            return Ok((at, wants_stream(&data)));
+            return Ok((at, Wanted::of(&data)));
         }
         fill(stream, buf).await?;
     }
@@ -352,17 +389,28 @@ async fn write(stream: &TcpStream, mut data: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-async fn write_stream(stream: &TcpStream, canned: &Canned) -> io::Result<()> {
+async fn write_stream(stream: &TcpStream, canned: &Canned, usage: bool) -> io::Result<()> {
     write(stream, &canned.stream_head).await?;
     let mut due = Instant::now();
-    for event in &canned.events {
+    for event in canned.events.iter().chain([&canned.lasts[usize::from(usage)]]) {
         if !canned.gap.is_zero() {
             if due > Instant::now() {
                 tokio::time::sleep_until(due).await;
             }
             due += canned.gap;
         }
-        write(stream, event).await?;
+        match memmem::find(event, STAMP).filter(|_| canned.stamped) {
+            Some(at) => {
+                let digits = format!("{:0width$}", stamp(), width = STAMP_DIGITS);
+                let (start, end) = (at + STAMP.len(), at + STAMP.len() + STAMP_DIGITS);
+                write(
+                    stream,
+                    &[&event[..start], digits.as_bytes(), &event[end..]].concat(),
+                )
+                .await?;
+            }
+            None => write(stream, event).await?,
+        }
     }
     Ok(())
 }
@@ -379,6 +427,12 @@ mod tests {
             (asked.length, asked.close, asked.chunked, asked.get),
             (42, true, false, false)
         );
-        assert!(wants_stream(br#"{"messages":[],"stream": true}"#) && !wants_stream(br#"{"stream":false}"#));
+        let wanted = |body: &[u8]| (Wanted::of(body).stream, Wanted::of(body).usage);
+        assert_eq!(wanted(br#"{"messages":[],"stream": true}"#), (true, false));
+        assert_eq!(wanted(br#"{"stream":false}"#), (false, false));
+        assert_eq!(
+            wanted(br#"{"stream_options":{"include_usage":true},"stream":true}"#),
+            (true, true)
+        );
     }
 }

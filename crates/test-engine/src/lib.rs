@@ -4,6 +4,7 @@
 //! * [`fast`]: a very cheap inference server, so that a benchmark measures what stands in front of it.
 //! * [`load`]: a load generator, closed loop or at a fixed rate.
 //! * [`harness`]: starts the real gateway binary on a configuration, reads its log and metrics, stops it.
+//! * [`dns`]: a name server that says what a test wants.
 //! * [`client`]: a small blocking HTTP client that sees arrival times and how a body ended.
 //!
 //! All of it speaks HTTP/1.1 over plain sockets with its own code. That is on purpose: a library that keeps to
@@ -20,6 +21,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod dns;
 pub mod fast;
 pub mod harness;
 pub mod http1;
@@ -29,5 +31,6 @@ mod parallel;
 pub mod upstream;
 pub mod url;
 
+pub use dns::DnsServer;
 pub use parallel::{eventually, par};
 pub use upstream::Upstream;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use weighbridge_test_engine::fast::{Fast, FastOptions};
-use weighbridge_test_engine::load::{Load, chat_body};
+use weighbridge_test_engine::load::{Load, chat_body, hold};
 use weighbridge_test_engine::upstream::{Options, Upstream};
 
 /// Upstreams and load for tests and benchmarks of Weighbridge.
@@ -62,6 +62,9 @@ struct FastArgs {
     /// Bytes of text in an answer in one piece.
     #[arg(long, default_value_t = 256)]
     text: usize,
+    /// The text of every event is the time at which it is written.
+    #[arg(long)]
+    stamped: bool,
 }
 
 #[derive(Args)]
@@ -93,6 +96,12 @@ struct LoadArgs {
     /// How long one request may take.
     #[arg(long, default_value = "30s", value_parser = duration)]
     timeout: Duration,
+    /// In what time the connections begin, one after another.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    ramp: Duration,
+    /// Open one stream a connection, say so once each has had its first event, and hold them until killed.
+    #[arg(long)]
+    hold: bool,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -169,6 +178,7 @@ fn fast(args: &FastArgs) -> Result<(), String> {
         chunks: args.chunks,
         gap,
         text: args.text,
+        stamped: args.stamped,
     };
     let server = Fast::start(&options).map_err(|e| format!("cannot listen on {}: {e}", args.listen))?;
     println!("fast {}", server.url());
@@ -190,7 +200,15 @@ fn load(args: LoadArgs) -> Result<(), String> {
         body,
         stream: args.stream,
         timeout: args.timeout,
+        ramp: args.ramp,
     };
+    if args.hold {
+        let streams = hold(&load)?;
+        println!("{{\"open\":{}}}", streams.len());
+        loop {
+            std::thread::park();
+        }
+    }
     let report = load.run()?;
     println!("{}", serde_json::to_string(&report).map_err(|e| e.to_string())?);
     Ok(())

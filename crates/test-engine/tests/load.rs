@@ -7,7 +7,7 @@ use std::time::Duration;
 use weighbridge_test_engine::Upstream;
 use weighbridge_test_engine::client::{self, End, Request};
 use weighbridge_test_engine::fast::{Fast, FastOptions};
-use weighbridge_test_engine::load::{Load, Report, chat_body};
+use weighbridge_test_engine::load::{Load, Report, chat_body, hold};
 
 const SOON: Duration = Duration::from_secs(5);
 const CHAT: &str = "/v1/chat/completions";
@@ -242,4 +242,42 @@ fn the_command_line_starts_upstreams_and_sends_load() {
             .unwrap()
             .contains("not a loopback address")
     );
+}
+
+#[test]
+fn stamped_events_tell_how_long_they_took() {
+    let fast = fast(|o| (o.chunks, o.stamped) = (5, true));
+    let load = Load {
+        stream: true,
+        body: chat_body(200, true),
+        connections: 3,
+        ramp: Duration::from_millis(30),
+        ..short(&fast.url())
+    };
+    let report = load.run().unwrap();
+    assert_eq!(report.errors, 0, "{report:?}");
+    let delay = report.delay_us.as_ref().unwrap();
+    assert_eq!(delay.count, report.requests * 5);
+    assert!(delay.max < 60e6, "{report:?}");
+}
+
+#[test]
+fn held_streams_stay_open_after_their_first_event() {
+    let fast = fast(|o| (o.chunks, o.gap) = (1, Duration::from_secs(3600)));
+    let load = Load {
+        body: chat_body(200, true),
+        ..short(&fast.url())
+    };
+    let streams = hold(&load).unwrap();
+    assert_eq!(streams.len(), 4);
+    for stream in &streams {
+        stream.set_nonblocking(true).unwrap();
+        let more = stream.peek(&mut [0]);
+        assert_eq!(more.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
+    let refused = Load {
+        url: "http://127.0.0.1:1/".to_owned(),
+        ..load
+    };
+    assert!(hold(&refused).unwrap_err().starts_with("stream 0: "));
 }

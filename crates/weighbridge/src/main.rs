@@ -2,6 +2,7 @@
 
 mod commands;
 mod exit;
+mod messages;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EXAMPLES: &str = "\
 Examples:
   weighbridge demo                                (a look around; needs no engine and no config)
-  weighbridge check --config weighbridge.yaml
+  weighbridge check weighbridge.yaml
   weighbridge serve --config weighbridge.yaml
   weighbridge status --watch                      (from another terminal)";
 
@@ -25,6 +26,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    messages::tell_of_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -93,6 +93,44 @@ fn json_is_for_machines_and_holds_no_secret() {
 }
 
 #[test]
+fn the_file_may_be_named_without_a_flag() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(
+        directory.path().join("other.yaml"),
+        "pools: [{name: a, endpoints: [http://h:1]}]\n",
+    )
+    .unwrap();
+    for arguments in [
+        ["check", "other.yaml"].as_slice(),
+        &["check", "--config", "other.yaml"],
+    ] {
+        let output = weighbridge(directory.path(), arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).starts_with("ok: 1 pool"));
+    }
+    let both = weighbridge(
+        directory.path(),
+        &["check", "other.yaml", "--config", "other.yaml"],
+    );
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
+fn warnings_are_told_beside_problems() {
+    let config = "pools: [{name: a, endpoints: [http://h:1]}]\nauth: none\nkeys: [{name: k, key: secret}]\nroutes: [{name: r, targets: [b]}]\n";
+    let (code, out, _) = check(config, &[]);
+    assert_eq!(code, 2);
+    assert!(out.contains("there is no pool `b`"), "{out}");
+    assert!(
+        out.contains("warning: weighbridge.yaml:3:") && out.contains("these keys have no effect"),
+        "{out}"
+    );
+    let (_, out, _) = check(config, &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_file_that_is_missing_is_bad_input() {
     let directory = tempfile::tempdir().unwrap();
     let output = weighbridge(directory.path(), &["check", "--config", "none.yaml"]);

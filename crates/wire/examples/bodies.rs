@@ -1,17 +1,17 @@
 //! Does one kind of work on a body `--iterations` times and prints nothing: for counting instructions
 //! (`valgrind --tool=callgrind`). The slope between two numbers of iterations is the cost of one.
 //!
-//! `bodies peek BYTES`, `bodies rewrite BYTES`, `bodies observe CHUNKS`.
+//! `bodies peek BYTES`, `bodies rewrite BYTES`, `bodies observe CHUNKS`, `bodies inject CHUNKS`, `bodies inject-null CHUNKS`.
 
 use bytes::Bytes;
 use std::error::Error;
 use std::hint::black_box;
-use weighbridge_wire::{Api, BodyPath, Peek, StreamObserver, rewrite_model};
+use weighbridge_wire::{Api, BodyPath, Peek, StreamObserver, UnaskedUsage, rewrite_model};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [work, size, flag, iterations] = &arguments[..] else {
-        return Err("usage: bodies peek|rewrite|observe SIZE --iterations N".into());
+        return Err("usage: bodies peek|rewrite|observe|inject|inject-null SIZE --iterations N".into());
     };
     if flag != "--iterations" {
         return Err(format!("{flag}: not --iterations").into());
@@ -24,7 +24,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             observe(size, iterations);
             Ok(())
         }
-        _ => Err(format!("{work}: not peek, rewrite or observe").into()),
+        "inject" => {
+            inject(&stream(size, ""), iterations);
+            Ok(())
+        }
+        "inject-null" => {
+            inject(&stream(size, ",\"usage\":null"), iterations);
+            Ok(())
+        }
+        _ => Err(format!("{work}: not peek, rewrite, observe, inject or inject-null").into()),
     }
 }
 
@@ -49,24 +57,44 @@ fn rewrite(size: usize, iterations: u64) -> Result<(), Box<dyn Error>> {
 
 /// A whole stream, one event a read, usage in the last.
 fn observe(chunks: usize, iterations: u64) {
-    let event = |delta: &str, rest: &str| {
-        format!(
-            "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\
-             \"model\":\"qwen3\",\"choices\":[{delta}]{rest}}}\n\n"
-        )
-    };
-    let token = "{\"index\":0,\"delta\":{\"content\":\" token\"},\"finish_reason\":null}";
-    let stop = "{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}";
-    let usage = ",\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":128,\"total_tokens\":139}";
-    let mut events = vec![event(token, ""); chunks];
-    events.extend([event(stop, ""), event("", usage), "data: [DONE]\n\n".to_owned()]);
+    let events = stream(chunks, "");
     for _ in 0..iterations {
         let mut observer = StreamObserver::new(Api::ChatCompletions);
         for event in &events {
-            black_box(observer.feed(black_box(event.as_bytes())));
+            black_box(observer.feed(black_box(event)));
         }
         black_box(observer.finish());
     }
+}
+
+/// The same where the usage was asked for by the gateway and is taken out again.
+fn inject(events: &[Bytes], iterations: u64) {
+    for _ in 0..iterations {
+        let mut observer = StreamObserver::new(Api::ChatCompletions);
+        let mut unasked = UnaskedUsage::new();
+        for event in events {
+            black_box(observer.feed(black_box(event)));
+            black_box(unasked.feed(black_box(event.clone())));
+        }
+        black_box((observer.finish(), unasked.finish()));
+    }
+}
+
+/// The events of a stream, of which all but the last hold `usage` too.
+fn stream(chunks: usize, usage: &str) -> Vec<Bytes> {
+    let event = |delta: &str, rest: &str| {
+        Bytes::from(format!(
+            "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\
+             \"model\":\"qwen3\",\"choices\":[{delta}]{rest}}}\n\n"
+        ))
+    };
+    let token = "{\"index\":0,\"delta\":{\"content\":\" token\"},\"finish_reason\":null}";
+    let stop = "{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}";
+    let counted = ",\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":128,\"total_tokens\":139}";
+    let mut events = vec![event(token, usage); chunks];
+    let done = Bytes::from_static(b"data: [DONE]\n\n");
+    events.extend([event(stop, usage), event("", counted), done]);
+    events
 }
 
 /// A conversation in a body of `size` bytes, with the escapes that text has. The small fields stand last, where clients

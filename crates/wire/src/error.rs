@@ -243,6 +243,17 @@ impl ErrorBody {
         Self::coded(408, "request_timeout", "The request did not arrive in time.")
     }
 
+    /// 503: the gateway has no memory left for another request's body.
+    #[must_use]
+    pub fn no_room() -> Self {
+        Self::coded(
+            503,
+            "overloaded",
+            "The gateway has no memory left for the request's body (server.body_memory).",
+        )
+        .with_retry_after(Duration::from_secs(1))
+    }
+
     /// 413: a body over `bytes_max`, the limit of `server.max_body`.
     #[must_use]
     pub fn too_large(bytes_max: u64) -> Self {

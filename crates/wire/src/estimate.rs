@@ -1,6 +1,8 @@
 //! Estimating tokens where nobody reports them, without a vocabulary.
 
+use crate::api::Api;
 use crate::fields::{each_field, each_item, integer, text};
+use crate::usage::Usage;
 
 /// Counts the tokens of a text by the classes of its characters; the text may come in any pieces.
 ///
@@ -104,6 +106,13 @@ impl TextTokens {
         self.walk(raw, &mut sample, DEPTH_MAX);
     }
 
+    /// Takes the text of an object's field.
+    fn add_field(&mut self, key: &str, raw: &str) {
+        if !NO_TEXT.contains(&key) {
+            self.add_json(raw);
+        }
+    }
+
     fn walk(&mut self, raw: &str, sample: &mut Sample, depth: u8) {
         match raw.as_bytes().first() {
             Some(b'"') if raw.len() <= sample.left => {
@@ -160,7 +169,7 @@ impl Sample {
 const DEPTH_MAX: u8 = 6;
 
 /// Fields of messages and deltas that are no text: media, marks, and numbers.
-const NO_TEXT: [&str; 22] = [
+pub(crate) const NO_TEXT: [&str; 22] = [
     r#""type""#,
     r#""role""#,
     r#""id""#,
@@ -215,6 +224,38 @@ pub fn prompt_tokens(body: &[u8], bytes_max: usize) -> u64 {
     let sampled = counted.tokens();
     let rest = sampled.saturating_mul(share(sample.skipped)) / share(sample.taken).max(1);
     sampled + rest + messages * PER_MESSAGE
+}
+
+/// Estimates what an answer in one piece cost whose server does not say: its own text is counted, and `prompt` asked for the
+/// prompt's tokens. None for calls that spend no tokens, and for what is no JSON object.
+pub fn estimated_usage(api: Api, answer: &[u8], prompt: impl FnOnce() -> u64) -> Option<Usage> {
+    let written = match api {
+        Api::ChatCompletions | Api::Completions => r#""choices""#,
+        Api::Responses => r#""output""#,
+        Api::Messages => r#""content""#,
+        Api::Embeddings => "",
+        _ => return None,
+    };
+    let json = std::str::from_utf8(answer).ok()?;
+    let mut counted = TextTokens::default();
+    each_field(json, |key, value| {
+        if key != written {
+            return;
+        }
+        let _ = each_item(value, |item| {
+            let _ = each_field(item, |key, value| {
+                if !matches!(key, r#""finish_reason""# | r#""logprobs""# | r#""name""#) {
+                    counted.add_field(key, value);
+                }
+            });
+        });
+    })
+    .ok()?;
+    Some(Usage {
+        prompt_tokens: prompt(),
+        completion_tokens: counted.tokens(),
+        cached_tokens: None,
+    })
 }
 
 #[cfg(test)]

@@ -2,33 +2,95 @@
 //!
 //! A level is read field by field; each value comes as its own raw text and only those of interest are looked
 //! into. Reading a raw value never recurses, so no nesting depth can overflow the stack, and nothing is
-//! allocated. Unlike derived structs it takes duplicate keys, numbers beyond any machine type and lone
-//! surrogates for what they are: not our business.
+//! allocated but one bit per level beyond the 64th. Unlike derived structs it takes duplicate keys, numbers beyond any
+//! machine type and lone surrogates for what they are: not our business.
+
+mod blocks;
+mod reader;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserializer as _;
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use reader::Reader;
+
+pub(crate) use reader::Malformed;
 
 /// Calls `on_field(key, value)` for every field of the object that `json` holds: the key with its quotes, the
 /// value without surrounding space. Fails if `json` is anything but one object; the calls made until then
 /// stand.
 pub(crate) fn each_field<'a>(
     json: &'a str,
-    on_field: impl FnMut(&'a str, &'a str),
-) -> serde_json::Result<()> {
-    let mut reader = serde_json::Deserializer::from_str(json);
-    reader.deserialize_map(Fields(on_field))?;
+    mut on_field: impl FnMut(&'a str, &'a str),
+) -> Result<(), Malformed> {
+    let mut reader = Reader::new(json);
+    reader.skip_space();
+    reader.expect(b'{')?;
+    reader.skip_space();
+    if reader.eat(b'}') {
+        return reader.end();
+    }
+    loop {
+        let key = reader.key()?;
+        on_field(key, reader.value()?);
+        reader.skip_space();
+        if !reader.eat(b',') {
+            break;
+        }
+        reader.skip_space();
+    }
+    reader.expect(b'}')?;
     reader.end()
 }
 
 /// Calls `on_item(value)` for every item of the array that `json` holds.
-pub(crate) fn each_item<'a>(json: &'a str, on_item: impl FnMut(&'a str)) -> serde_json::Result<()> {
-    let mut reader = serde_json::Deserializer::from_str(json);
-    reader.deserialize_seq(Items(on_item))?;
+pub(crate) fn each_item<'a>(json: &'a str, mut on_item: impl FnMut(&'a str)) -> Result<(), Malformed> {
+    let mut reader = Reader::new(json);
+    reader.skip_space();
+    reader.expect(b'[')?;
+    reader.skip_space();
+    if reader.eat(b']') {
+        return reader.end();
+    }
+    loop {
+        on_item(reader.value()?);
+        reader.skip_space();
+        if !reader.eat(b',') {
+            break;
+        }
+        reader.skip_space();
+    }
+    reader.expect(b']')?;
     reader.end()
+}
+
+/// What is wrong with a text that [`each_field`] refuses, in the words of a reader that has some.
+pub(crate) fn refusal(json: &str) -> serde_json::Error {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let read = reader.deserialize_map(Skipped).and_then(|()| reader.end());
+    read.err()
+        .unwrap_or_else(|| serde::de::Error::custom("not one JSON object"))
+}
+
+/// An object, of which nothing is kept.
+struct Skipped;
+
+impl<'de> Visitor<'de> for Skipped {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while map.next_key::<&RawValue>()?.is_some() {
+            map.next_value::<&RawValue>()?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether the raw key, quotes included, spells `name`, escaped or not.
@@ -43,6 +105,11 @@ pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
         return Some(Cow::Borrowed(inner));
     }
     serde_json::from_str(raw).ok().map(Cow::Owned)
+}
+
+/// Whether `text` is all that stands between the quotes of a string.
+pub(crate) fn is_string_inside(text: &str) -> bool {
+    Reader::new(text).is_string_inside()
 }
 
 /// The non-negative integer that a raw value holds; None for any other.
@@ -61,41 +128,6 @@ pub(crate) fn says_something(raw: &str) -> bool {
         !inner.is_empty()
     } else {
         !inner.trim_ascii().is_empty()
-    }
-}
-
-struct Fields<F>(F);
-
-impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Fields<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<&RawValue>()? {
-            let value = map.next_value::<&RawValue>()?;
-            (self.0)(key.get(), value.get());
-        }
-        Ok(())
-    }
-}
-
-struct Items<F>(F);
-
-impl<'de, F: FnMut(&'de str)> Visitor<'de> for Items<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(item) = seq.next_element::<&RawValue>()? {
-            (self.0)(item.get());
-        }
-        Ok(())
     }
 }
 

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use crate::api::Api;
-use crate::estimate::TextTokens;
+use crate::estimate::{NO_TEXT, TextTokens};
 use crate::fields::{each_field, each_item, says_something, text};
+use crate::repeat::{Pieces, Repeat};
 use crate::said::{InBandError, Said};
 use crate::sse::{Event, EventKind, Scanner};
 use crate::usage::{Tally, Usage, spends_tokens};
@@ -24,6 +25,8 @@ pub struct Fed {
     pub progress: bool,
     /// The stream's first token, text or tool delta ended in it.
     pub first_content: bool,
+    /// Where the last event, or block of comments, ends in it: an index into the chunk.
+    pub last_end: Option<usize>,
     /// Where the first event that is an error ends in it: an index into the chunk.
     pub error_end: Option<usize>,
 }
@@ -54,6 +57,9 @@ struct Seen {
     has_end_mark: bool,
     /// The id of a response, until it is taken.
     response_id: Option<Box<str>>,
+    repeat: Repeat,
+    /// The name of the event that it is of.
+    repeat_name: Option<&'static str>,
 }
 
 /// Largest event of an image that is looked into: its end mark holds the whole image.
@@ -174,6 +180,12 @@ impl StreamObserver {
         self.seen.error_first
     }
 
+    /// Whether an event has had an `id`; see [`Scanner::has_ids`].
+    #[must_use]
+    pub fn has_ids(&self) -> bool {
+        self.scanner.has_ids()
+    }
+
     /// Whether a new event can be put in after what has passed; see [`Scanner::at_boundary`].
     #[must_use]
     pub fn at_boundary(&self) -> bool {
@@ -183,7 +195,16 @@ impl StreamObserver {
 
 impl Seen {
     fn take(&mut self, api: Api, event: &Event<'_>, fed: &mut Fed) {
+        fed.last_end = Some(event.end);
         if event.kind == EventKind::Comment || (api == Api::Messages && event.name == Some("ping")) {
+            return;
+        }
+        if event.kind == EventKind::Data
+            && event.name == self.repeat_name
+            && let Some(text) = self.repeat.text_of(event.data)
+        {
+            self.written.add_json(text);
+            self.note(Note::Content, fed);
             return;
         }
         let sound = self.error.is_none();
@@ -199,6 +220,10 @@ impl Seen {
         if sound && self.error.is_some() {
             fed.error_end = Some(event.end);
         }
+        self.note(note, fed);
+    }
+
+    fn note(&mut self, note: Note, fed: &mut Fed) {
         self.events += 1;
         fed.progress = true;
         if note == Note::Content {
@@ -228,15 +253,20 @@ impl Seen {
         };
         let mut note = Note::Other;
         let mut suspect = event.name == Some("error");
+        let mut counts = false;
+        let mut pieces = Pieces::default();
         let parsed = each_field(json, |key, value| match key {
             r#""choices""# => {
                 let _ = each_item(value, |choice| {
-                    if self.choice(choice) {
+                    if self.choice(choice, &mut pieces) {
                         note = Note::Content;
                     }
                 });
             }
-            r#""usage""# => self.tally.take_openai(value),
+            r#""usage""# => {
+                counts |= value != "null";
+                self.tally.take_openai(value);
+            }
             r#""error""# => suspect |= value != "null",
             r#""object""# => suspect |= value == r#""error""#,
             _ => {}
@@ -248,12 +278,14 @@ impl Seen {
                 (Err(_), _) => Said::from_text(json),
             };
             self.fail(said);
+        } else if parsed.is_ok() && event.name.is_none() && !counts {
+            self.repeat.learn(json, &pieces);
         }
         note
     }
 
     /// One choice of a chunk; true if it carries a piece of the answer, beyond the role.
-    fn choice(&mut self, choice: &str) -> bool {
+    fn choice<'a>(&mut self, choice: &'a str, pieces: &mut Pieces<'a>) -> bool {
         let mut content = false;
         // Some servers send the same thoughts under several names.
         let mut thought = None;
@@ -261,6 +293,7 @@ impl Seen {
             r#""finish_reason""# => self.finished |= says_something(value),
             r#""text""# if says_something(value) => {
                 content = true;
+                pieces.add(value);
                 self.written.add_json(value);
             }
             r#""delta""# => {
@@ -272,6 +305,7 @@ impl Seen {
                     if DELTA_THOUGHT.contains(&key) {
                         thought = Some(value);
                     } else if !DELTA_MEDIA.contains(&key) {
+                        pieces.add(value);
                         self.written.add_json(value);
                     }
                 });
@@ -279,6 +313,7 @@ impl Seen {
             _ => {}
         });
         if let Some(thought) = thought {
+            pieces.add(thought);
             self.written.add_json(thought);
         }
         content
@@ -386,7 +421,7 @@ impl Seen {
         let json = std::str::from_utf8(event.data).unwrap_or_default();
         let mut kind = event.name;
         let (mut message, mut delta, mut usage, mut error) = (None, None, None, None);
-        let _ = each_field(json, |key, value| match key {
+        let whole = each_field(json, |key, value| match key {
             r#""type""# => kind = plain(value).or(kind),
             r#""message""# => message = Some(value),
             r#""delta""# => delta = Some(value),
@@ -396,8 +431,21 @@ impl Seen {
         });
         match kind {
             Some("ping") => return Note::Ping,
-            Some("content_block_delta") => {
-                self.written.add_json(delta.unwrap_or_default());
+            Some(block @ "content_block_delta") => {
+                let delta = delta.unwrap_or_default();
+                self.written.add_json(delta);
+                if usage.is_none() && error.is_none() && event.name == Some(block) {
+                    let mut pieces = Pieces::default();
+                    let read = each_field(delta, |key, value| {
+                        if !NO_TEXT.contains(&key) {
+                            pieces.add(value);
+                        }
+                    });
+                    if read.is_ok() && whole.is_ok() {
+                        self.repeat.learn(json, &pieces);
+                        self.repeat_name = Some("content_block_delta");
+                    }
+                }
                 return Note::Content;
             }
             Some("message_start") => {

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::fields::{each_field, integer, is_key, says_something, text};
+use crate::fields::{Malformed, each_field, integer, is_key, refusal, says_something, text};
 
 mod error;
 mod path;
@@ -125,7 +125,8 @@ impl<'a> Fields<'a> {
             previous_response: None,
             roots: vec![None; wanted.len()],
         };
-        each_field(json, |key, value| fields.take(key, value)).map_err(|error| PeekError::syntax(&error))?;
+        each_field(json, |key, value| fields.take(key, value))
+            .map_err(|Malformed| PeekError::syntax(&refusal(json)))?;
         Ok(fields)
     }
 

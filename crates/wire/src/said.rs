@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::fields::{each_field, each_item, integer, text};
+use crate::fields::{Malformed, each_field, each_item, integer, text};
 
 /// The longest text kept of what a server says, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 2048;
@@ -37,7 +37,7 @@ pub(crate) struct Said {
 impl Said {
     /// Reads a body or event that may be an error: `{"error": …}` of any kind, `{"object": "error", …}` of
     /// older vLLM and SGLang. None for anything else. The second value says whether it also holds an answer.
-    pub(crate) fn from_answer(json: &str) -> serde_json::Result<(Option<Self>, bool)> {
+    pub(crate) fn from_answer(json: &str) -> Result<(Option<Self>, bool), Malformed> {
         let (mut error, mut kind) = (None, None);
         let (mut is_error_object, mut answers) = (false, false);
         each_field(json, |key, value| match key {

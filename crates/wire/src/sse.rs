@@ -63,6 +63,8 @@ struct Block {
     data_lines: usize,
     name: Vec<u8>,
     data: Vec<u8>,
+    /// Whether this block or an earlier one had an `id`.
+    has_ids: bool,
 }
 
 /// The data line that can still be passed in place: the only one so far, whole in the chunk at hand.
@@ -98,6 +100,12 @@ impl Scanner {
     #[must_use]
     pub fn at_boundary(&self) -> bool {
         !self.block.begun && self.line.is_empty() && matches!(self.mark_len, None | Some(0))
+    }
+
+    /// Whether an event has had an `id`: some readers then take every blank line for the end of an event.
+    #[must_use]
+    pub fn has_ids(&self) -> bool {
+        self.block.has_ids
     }
 
     /// Takes the next chunk and calls `on_event` for each block that ends in it.
@@ -221,6 +229,7 @@ impl Block {
                 self.name.clear();
                 self.name.extend_from_slice(value);
             }
+            b"id" => self.has_ids = true,
             _ => {}
         }
     }

@@ -9,17 +9,26 @@
 //! comments pass at once.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr2, memmem::Finder};
+use smallvec::{SmallVec, smallvec};
 
-use crate::fields::{each_field, says_something};
+use crate::fields::{each_field, each_item, says_something};
+use crate::repeat::Repeat;
 
 /// The largest event that is looked into, in bytes without its blank line. Larger ones pass as they are, and from there
 /// on as they come: a usage chunk is a few hundred bytes.
 const HELD_BYTES_MAX: usize = 64 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Without it there is nothing to take out. Made once: most events are searched in less time than a searcher is made.
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
+
+/// What has to go of a block; hardly ever more than one range.
+type Gaps = SmallVec<[Range<usize>; 1]>;
 
 /// Filters one stream of chat/completions or completions. Feed it every chunk in order.
 #[derive(Debug, Default)]
@@ -36,6 +45,59 @@ pub struct UnaskedUsage {
     let_go: bool,
     /// A block has ended: no byte order mark can follow.
     begun: bool,
+    nulls: Nulls,
+}
+
+/// Where the field that says `null` stands in events that repeat an earlier one but for their text.
+#[derive(Debug, Default)]
+struct Nulls {
+    repeat: Repeat,
+    /// From the end of the data to the field's beginning and to its end.
+    from_end: Range<usize>,
+}
+
+impl Nulls {
+    /// Takes what was found in one event's data.
+    fn learn(&mut self, json: &str, choices: &str, null: &Range<usize>) {
+        let text = a_text(choices).unwrap_or_default();
+        let start = text.as_ptr().addr().wrapping_sub(json.as_ptr().addr());
+        // A field before the text would stand still while the end moves.
+        if !text.is_empty() && start < null.start {
+            self.repeat.learn_text(json, text);
+            self.from_end = json.len() - null.start..json.len() - null.end;
+        }
+    }
+
+    /// The field in a block whose only line has the data of a repeated event.
+    fn find(&self, block: &[u8], content: &Range<usize>) -> Option<Range<usize>> {
+        let line = block[content.clone()].trim_ascii_end();
+        self.repeat.text_of(line.strip_prefix(b"data: ")?)?;
+        let end = content.start + line.len();
+        Some(end - self.from_end.start..end - self.from_end.end)
+    }
+}
+
+/// A text of the choices, without its quotes.
+fn a_text(choices: &str) -> Option<&str> {
+    let mut found = None;
+    let _ = each_item(choices, |choice| {
+        let _ = each_field(choice, |key, value| match key {
+            r#""delta""# => {
+                let _ = each_field(value, |key, value| found = text_field(key, value).or(found));
+            }
+            _ => found = text_field(key, value).or(found),
+        });
+    });
+    found
+}
+
+fn text_field<'a>(key: &str, value: &'a str) -> Option<&'a str> {
+    match key {
+        r#""content""# | r#""text""# | r#""reasoning_content""# | r#""reasoning""# => {
+            value.strip_prefix('"')?.strip_suffix('"')
+        }
+        _ => None,
+    }
 }
 
 /// What becomes of the block at hand.
@@ -109,7 +171,7 @@ impl UnaskedUsage {
     pub fn finish(&mut self) -> Bytes {
         let held = std::mem::take(&mut self.held);
         let mark = if self.begun { 0 } else { mark_len(&held) };
-        let gaps = gaps(&held, mark..held.len());
+        let gaps = gaps(&mut self.nulls, &held, mark..held.len());
         *self = Self::default();
         let held = Bytes::from(held);
         let mut out = Out::new(&held);
@@ -160,9 +222,9 @@ impl UnaskedUsage {
         let content = block.len() - blank;
         let mark = if begun { 0 } else { mark_len(block) };
         let mut gaps = if content > HELD_BYTES_MAX {
-            Vec::new()
+            Gaps::new()
         } else {
-            gaps(block, mark..content)
+            gaps(&mut self.nulls, block, mark..content)
         };
         if gaps.first() == Some(&(mark..content)) && !let_go {
             gaps[0].end = block.len();
@@ -204,6 +266,10 @@ impl<'a> Out<'a> {
 
     /// Leaves out a range of the chunk that begins where the last one ended, or later.
     fn leave_out(&mut self, range: Range<usize>) {
+        if self.made.is_empty() && range.start > self.from {
+            // All that can come of the chunk, so that it grows no more.
+            self.made.reserve(self.chunk.len() - range.len());
+        }
         self.made.extend_from_slice(&self.chunk[self.from..range.start]);
         self.from = range.end;
     }
@@ -230,9 +296,12 @@ fn mark_len(block: &[u8]) -> usize {
 }
 
 /// What of a block has to go: nothing, all of `content`, or the field that says `null`.
-fn gaps(block: &[u8], content: Range<usize>) -> Vec<Range<usize>> {
-    if memmem::find(&block[content.clone()], b"\"usage\"").is_none() {
-        return Vec::new();
+fn gaps(nulls: &mut Nulls, block: &[u8], content: Range<usize>) -> Gaps {
+    if let Some(null) = nulls.find(block, &content) {
+        return smallvec![null];
+    }
+    if USAGE.find(&block[content.clone()]).is_none() {
+        return Gaps::new();
     }
     let lines = data_lines(block, content.clone());
     let mut joined = Vec::new();
@@ -248,10 +317,16 @@ fn gaps(block: &[u8], content: Range<usize>) -> Vec<Range<usize>> {
             &joined
         }
     };
-    match std::str::from_utf8(data).map(unasked) {
-        Ok(Some(Unasked::Chunk)) => vec![content],
-        Ok(Some(Unasked::Null(range))) => placed(&lines, &range),
-        _ => Vec::new(),
+    let Ok(json) = std::str::from_utf8(data) else {
+        return Gaps::new();
+    };
+    match unasked(json) {
+        Some(Unasked::Chunk) => smallvec![content],
+        Some(Unasked::Null { field, choices }) => {
+            nulls.learn(json, choices, &field);
+            placed(&lines, &field)
+        }
+        None => Gaps::new(),
     }
 }
 
@@ -273,8 +348,8 @@ fn data_lines(block: &[u8], content: Range<usize>) -> Vec<Range<usize>> {
 }
 
 /// The parts of `lines` that `range` of their joined text comes from.
-fn placed(lines: &[Range<usize>], range: &Range<usize>) -> Vec<Range<usize>> {
-    let mut parts = Vec::new();
+fn placed(lines: &[Range<usize>], range: &Range<usize>) -> Gaps {
+    let mut parts = Gaps::new();
     let mut offset = 0;
     for line in lines {
         let from = range.start.max(offset);
@@ -288,15 +363,19 @@ fn placed(lines: &[Range<usize>], range: &Range<usize>) -> Vec<Range<usize>> {
     parts
 }
 
-enum Unasked {
+enum Unasked<'a> {
     /// A chunk that is there for its usage alone.
     Chunk,
-    /// A field `"usage": null`, with the comma that goes with it: a range of the data.
-    Null(Range<usize>),
+    /// A field `"usage": null`.
+    Null {
+        /// With the comma that goes with it: a range of the data.
+        field: Range<usize>,
+        choices: &'a str,
+    },
 }
 
 /// What of an event's data was not asked for.
-fn unasked(json: &str) -> Option<Unasked> {
+fn unasked(json: &str) -> Option<Unasked<'_>> {
     let offset = |raw: &str| raw.as_ptr().addr() - json.as_ptr().addr();
     let mut choices = None;
     let mut usage = None;
@@ -324,10 +403,11 @@ fn unasked(json: &str) -> Option<Unasked> {
     }
     let end = offset(usage) + usage.len();
     (usage == "null").then(|| {
-        Unasked::Null(match before {
+        let field = match before {
             Some(before) => before..end,
             None => offset(key)..after.unwrap_or(end),
-        })
+        };
+        Unasked::Null { field, choices }
     })
 }
 

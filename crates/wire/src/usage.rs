@@ -2,6 +2,8 @@
 
 use crate::api::{Api, Protocol};
 use crate::fields::{each_field, integer, text};
+use memchr::memmem;
+use serde_json::value::RawValue;
 
 /// The tokens of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -120,9 +122,53 @@ pub fn body_usage(api: Api, body: &[u8]) -> Option<Usage> {
     tally.usage()
 }
 
+/// The usage that an answer in one piece reports, where no more than its end is at hand: servers say it last.
+#[must_use]
+pub fn end_usage(api: Api, end: &[u8]) -> Option<Usage> {
+    if !spends_tokens(api) {
+        return None;
+    }
+    // Inside a text the quotes would be escaped.
+    let at = memmem::rfind(end, USAGE)?;
+    let rest = std::str::from_utf8(end.get(at + USAGE.len()..)?).ok()?;
+    let value = rest.trim_start().strip_prefix(':')?;
+    let raw = serde_json::Deserializer::from_str(value)
+        .into_iter::<&RawValue>()
+        .next()?
+        .ok()?
+        .get();
+    let mut tally = Tally::default();
+    match api.protocol() {
+        Protocol::OpenAi => tally.take_openai(raw),
+        Protocol::Anthropic => tally.take_anthropic(raw),
+    }
+    tally.usage()
+}
+
+const USAGE: &[u8] = b"\"usage\"";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_an_answer_says_what_it_cost() {
+        let said = |api, end: &str| {
+            end_usage(api, end.as_bytes()).map(|usage| (usage.prompt_tokens, usage.completion_tokens))
+        };
+        let embeddings = r#"0.25,-1]}],"model":"m","usage":{"prompt_tokens":5,"total_tokens":5}}"#;
+        assert_eq!(said(Api::Embeddings, embeddings), Some((5, 0)));
+        let chat = r#"xx"}}],"usage" : {"prompt_tokens":3,"completion_tokens":4},"system_fingerprint":"f"}"#;
+        assert_eq!(said(Api::ChatCompletions, chat), Some((3, 4)));
+        let messages = r#"éé"}],"usage":{"input_tokens":1,"output_tokens":2}}"#;
+        assert_eq!(said(Api::Messages, messages), Some((1, 2)));
+        // Cut inside a character, and a text that quotes an answer.
+        let cut = r#"é \"usage\": {\"prompt_tokens\":9}"}],"usage":null}"#;
+        assert_eq!(end_usage(Api::ChatCompletions, &cut.as_bytes()[1..]), None);
+        for none in ["", r#""usage":"#, r#""usage":{"prompt_tokens":1"#, r#""usage" 1"#] {
+            assert_eq!(said(Api::ChatCompletions, none), None, "{none}");
+        }
+    }
 
     fn check(api: Api, body: &str, expect: Option<(u64, u64, Option<u64>)>) {
         let expect = expect.map(|(prompt_tokens, completion_tokens, cached_tokens)| Usage {

@@ -1,43 +1,102 @@
 //! From windows to figures: one value per round, then the median and the range over the rounds.
 
-use super::load::{Measure, Window};
-use super::peers::PeerKind;
+use super::window::{Said, Window};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
-/// The windows of one round.
-#[derive(Default)]
-pub(super) struct Round(BTreeMap<(PeerKind, Measure), Window>);
+/// How a figure comes of the windows of one round.
+#[derive(Clone, Copy)]
+pub(super) enum Reading {
+    Windows(fn(&[Window]) -> Option<f64>),
+    /// Of what the load generator says of the first window.
+    Said(fn(&Said) -> Option<f64>),
+}
 
-impl Round {
-    pub(super) fn add(&mut self, peer: PeerKind, measure: Measure, window: Window) {
-        self.0.insert((peer, measure), window);
-    }
+/// A line of the table.
+pub(super) struct Figure {
+    /// In the JSON.
+    pub(super) key: &'static str,
+    /// In the table.
+    pub(super) title: &'static str,
+    reading: Option<Reading>,
+    /// Only what a peer adds to what the same round measured without one.
+    pub(super) is_added: bool,
+    pub(super) aims: &'static [Aim],
+}
 
-    fn window(&self, peer: PeerKind, measure: Measure) -> Option<&Window> {
-        self.0.get(&(peer, measure))
-    }
-
-    /// What `peer` adds to what the same round measured without a proxy.
-    fn added(&self, peer: PeerKind, measure: Measure, time: fn(&Window) -> Option<f64>) -> Option<f64> {
-        if peer == PeerKind::Direct {
-            return None;
+impl Figure {
+    pub(super) fn read(key: &'static str, title: &'static str, reading: Option<Reading>) -> Self {
+        Self {
+            key,
+            title,
+            reading,
+            is_added: false,
+            aims: &[],
         }
-        let direct = time(self.window(PeerKind::Direct, measure)?)?;
-        Some(time(self.window(peer, measure)?)? - direct)
+    }
+
+    pub(super) fn added(self) -> Self {
+        Self {
+            is_added: true,
+            ..self
+        }
+    }
+
+    pub(super) fn aims(self, aims: &'static [Aim]) -> Self {
+        Self { aims, ..self }
+    }
+
+    pub(super) fn of(&self, windows: &[Window]) -> Option<f64> {
+        match self.reading? {
+            Reading::Windows(value) => value(windows),
+            Reading::Said(value) => value(&windows.first()?.said),
+        }
+        .filter(|value| value.is_finite())
     }
 }
 
-/// One figure of a peer.
+/// What a figure of Weighbridge should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Aim {
+    Most(f64),
+    Least(f64),
+    MostTimesNginx(f64),
+    LeastTimesNginx(f64),
+    MostNginxPlus(f64),
+}
+
+impl Aim {
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Most(most) => format!("≤ {most}"),
+            Self::Least(least) => format!("≥ {least}"),
+            Self::MostTimesNginx(times) => format!("≤ {times} × nginx"),
+            Self::LeastTimesNginx(times) => format!("≥ {times} × nginx"),
+            Self::MostNginxPlus(more) => format!("≤ nginx + {more}"),
+        }
+    }
+
+    /// Whether it is met; none without the figure of nginx that it needs.
+    pub(super) fn is_met(self, ours: f64, nginx: Option<f64>) -> Option<bool> {
+        Some(match self {
+            Self::Most(most) => ours <= most,
+            Self::Least(least) => ours >= least,
+            Self::MostTimesNginx(times) => ours <= nginx? * times,
+            Self::LeastTimesNginx(times) => ours >= nginx? * times,
+            Self::MostNginxPlus(more) => ours <= nginx? + more,
+        })
+    }
+}
+
+/// A figure of one peer over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Figure {
+pub(super) struct Spread {
     pub(super) median: f64,
     min: f64,
     max: f64,
 }
 
-impl Figure {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+impl Spread {
+    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
@@ -54,122 +113,28 @@ impl Figure {
     }
 }
 
-/// A column of the table.
-pub(super) struct Column {
-    /// In the JSON.
-    pub(super) key: &'static str,
-    /// In the table.
-    pub(super) title: &'static str,
-    value: fn(&Round, PeerKind) -> Option<f64>,
-}
-
-/// What a window of `measure` cost per unit of work.
-fn per(round: &Round, peer: PeerKind, measure: Measure, work: fn(&Window) -> Option<u64>) -> Option<f64> {
-    let window = round.window(peer, measure)?;
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    let work = work(window)? as f64;
-    Some(window.cpu_us? / work)
-}
-
-/// All columns but those of memory at rest.
-pub(super) const COLUMNS: [Column; 8] = [
-    Column {
-        key: "cpu_us_per_request",
-        title: "CPU µs per request",
-        value: |round, peer| {
-            per(round, peer, Measure::Requests, |window| {
-                Some(window.said.requests)
-            })
-        },
-    },
-    Column {
-        key: "requests_per_second",
-        title: "requests/s, 64 conns",
-        value: |round, peer| Some(round.window(peer, Measure::Requests)?.said.rps),
-    },
-    Column {
-        key: "cpu_us_per_request_1",
-        title: "CPU µs, 1 conn",
-        value: |round, peer| per(round, peer, Measure::Latency, |window| Some(window.said.requests)),
-    },
-    Column {
-        key: "added_p50_us",
-        title: "added p50 µs",
-        value: |round, peer| round.added(peer, Measure::Latency, |window| Some(window.said.latency_us.p50)),
-    },
-    Column {
-        key: "added_p99_us",
-        title: "added p99 µs",
-        value: |round, peer| round.added(peer, Measure::Latency, |window| Some(window.said.latency_us.p99)),
-    },
-    Column {
-        key: "added_first_chunk_us",
-        title: "added first chunk µs",
-        value: |round, peer| {
-            round.added(peer, Measure::FirstChunk, |window| {
-                Some(window.said.first_chunk_us?.p50)
-            })
-        },
-    },
-    Column {
-        key: "cpu_us_per_chunk",
-        title: "CPU µs per chunk",
-        value: |round, peer| per(round, peer, Measure::Chunks, |window| window.said.events),
-    },
-    Column {
-        key: "rss_loaded_mib",
-        title: "RSS loaded MiB",
-        value: |round, peer| {
-            let most = Measure::ALL
-                .iter()
-                .filter_map(|measure| round.window(peer, *measure))
-                .map(|window| window.rss_mib)
-                .fold(0.0, f64::max);
-            (most > 0.0).then_some(most)
-        },
-    },
-];
-
-/// The figures of one peer, by the key of their column.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Figures {
-    /// None without a router.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rss_idle_mib: Option<f64>,
-    #[serde(flatten)]
-    pub(super) by_key: BTreeMap<&'static str, Figure>,
-}
-
-/// The figures of every peer.
-pub(super) fn of_rounds(peers: &[PeerKind], idle: &[f64], rounds: &[Round]) -> Vec<(PeerKind, Figures)> {
-    let of_peer = |(peer, rss_idle_mib): (&PeerKind, &f64)| {
-        let by_key = COLUMNS
-            .iter()
-            .filter_map(|column| {
-                let values = rounds.iter().filter_map(|round| (column.value)(round, *peer));
-                Some((column.key, Figure::of(values)?))
-            })
-            .collect();
-        let figures = Figures {
-            rss_idle_mib: Some(*rss_idle_mib).filter(|mib| *mib > 0.0),
-            by_key,
-        };
-        (*peer, figures)
-    };
-    peers.iter().zip(idle).map(of_peer).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_middle_and_the_ends() {
-        let of = |values: &[f64]| Figure::of(values.iter().copied());
-        let figure = |median, min, max| Some(Figure { median, min, max });
+        let of = |values: &[f64]| Spread::of(values.iter().copied());
+        let spread = |median, min, max| Some(Spread { median, min, max });
         assert_eq!(of(&[]), None);
-        assert_eq!(of(&[3.0]), figure(3.0, 3.0, 3.0));
-        assert_eq!(of(&[3.0, 1.0, 2.0]), figure(2.0, 1.0, 3.0));
-        assert_eq!(of(&[4.0, 1.0, 2.0, 3.0]), figure(2.5, 1.0, 4.0));
+        assert_eq!(of(&[3.0]), spread(3.0, 3.0, 3.0));
+        assert_eq!(of(&[3.0, 1.0, 2.0]), spread(2.0, 1.0, 3.0));
+        assert_eq!(of(&[4.0, 1.0, 2.0, 3.0]), spread(2.5, 1.0, 4.0));
+    }
+
+    #[test]
+    fn aims_are_met_or_missed() {
+        let met = |aim: Aim, ours| aim.is_met(ours, Some(20.0));
+        assert_eq!(met(Aim::Most(3.0), 3.0), Some(true));
+        assert_eq!(met(Aim::Least(3.0), 2.9), Some(false));
+        assert_eq!(met(Aim::MostTimesNginx(2.0), 40.1), Some(false));
+        assert_eq!(met(Aim::LeastTimesNginx(0.6), 12.0), Some(true));
+        assert_eq!(met(Aim::MostNginxPlus(40.0), 60.0), Some(true));
+        assert_eq!(Aim::MostNginxPlus(40.0).is_met(1.0, None), None);
     }
 }

@@ -1,8 +1,37 @@
-//! The result, as tables or as JSON.
+//! The result, as a table or as JSON.
 
-use super::figures::{COLUMNS, Figures};
+use super::figures::{Figure, Spread};
 use super::peers::PeerKind;
 use serde_json::{Map, Value, json};
+
+/// A figure of every peer that has it.
+pub(super) struct Line {
+    pub(super) figure: Figure,
+    pub(super) by_peer: Vec<(PeerKind, Spread)>,
+}
+
+impl Line {
+    fn median(&self, kind: PeerKind) -> Option<f64> {
+        let spread = self.by_peer.iter().find(|(peer, _)| *peer == kind);
+        spread.map(|(_, spread)| spread.median)
+    }
+
+    /// Weighbridge's figure over that of nginx; none where one adds, and a difference may be next to nothing.
+    fn over_nginx(&self) -> Option<f64> {
+        let ratio = self.median(PeerKind::Weighbridge)? / self.median(PeerKind::Nginx)?;
+        (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+    }
+
+    /// Every aim, with whether it is met.
+    fn judged(&self) -> Vec<(String, Option<bool>)> {
+        let judge = |aim: &super::figures::Aim| {
+            let ours = self.median(PeerKind::Weighbridge);
+            let met = ours.and_then(|ours| aim.is_met(ours, self.median(PeerKind::Nginx)));
+            (aim.text(), met)
+        };
+        self.figure.aims.iter().map(judge).collect()
+    }
+}
 
 /// A finished run.
 pub(super) struct Report {
@@ -12,7 +41,10 @@ pub(super) struct Report {
     pub(super) load_average: [String; 2],
     /// Windows that were measured again because requests failed.
     pub(super) refused: u32,
-    pub(super) peers: Vec<(PeerKind, Figures)>,
+    /// What is missing, and why.
+    pub(super) notes: Vec<String>,
+    pub(super) peers: Vec<PeerKind>,
+    pub(super) lines: Vec<Line>,
 }
 
 impl Report {
@@ -24,36 +56,25 @@ impl Report {
         }
     }
 
-    fn figures(&self, kind: PeerKind) -> Option<&Figures> {
-        self.peers
-            .iter()
-            .find_map(|(peer, figures)| (*peer == kind).then_some(figures))
-    }
-
-    /// Weighbridge's medians over those of `other`.
-    fn ratios(&self, other: PeerKind) -> Vec<(&'static str, f64)> {
-        let (Some(ours), Some(theirs)) = (self.figures(PeerKind::Weighbridge), self.figures(other)) else {
-            return Vec::new();
-        };
-        let of = |key| Some((key, ours.by_key.get(key)?.median / theirs.by_key.get(key)?.median));
-        COLUMNS.iter().filter_map(|column| of(column.key)).collect()
-    }
-
     fn to_json(&self) -> Value {
-        let peers: Map<String, Value> = self
-            .peers
+        let lines: Map<String, Value> = self
+            .lines
             .iter()
-            .map(|(peer, figures)| (peer.name().to_owned(), json!(figures)))
-            .collect();
-        let ratios: Map<String, Value> = [PeerKind::Nginx, PeerKind::NginxLog]
-            .into_iter()
-            .map(|other| {
-                let ratios: Map<String, Value> = self
-                    .ratios(other)
-                    .into_iter()
-                    .map(|(key, ratio)| (key.to_owned(), json!(ratio)))
+            .map(|line| {
+                let peers: Map<String, Value> = line
+                    .by_peer
+                    .iter()
+                    .map(|(peer, spread)| (peer.name().to_owned(), json!(spread)))
                     .collect();
-                (other.name().to_owned(), Value::Object(ratios))
+                let aims: Map<String, Value> = line
+                    .judged()
+                    .into_iter()
+                    .map(|(aim, met)| (aim, json!(met)))
+                    .collect();
+                let figure = json!({
+                    "title": line.figure.title, "peers": peers, "over_nginx": line.over_nginx(), "aims": aims,
+                });
+                (line.figure.key.to_owned(), figure)
             })
             .collect();
         json!({
@@ -61,40 +82,35 @@ impl Report {
             "seconds": self.seconds,
             "load_average": {"before": self.load_average[0], "after": self.load_average[1]},
             "refused_windows": self.refused,
-            "peers": peers,
-            "weighbridge_over": ratios,
+            "notes": self.notes,
+            "figures": lines,
         })
     }
 
-    /// A Markdown table: medians, with the range over the rounds where it is more than one.
+    /// A Markdown table of medians.
     fn to_text(&self) -> String {
-        let mut rows = vec![header()];
-        for (peer, figures) in &self.peers {
-            let mut row = vec![peer.name().to_owned()];
-            row.extend(COLUMNS.iter().map(|column| {
-                figures
-                    .by_key
-                    .get(column.key)
-                    .map_or_else(|| "–".to_owned(), |figure| number(figure.median))
-            }));
-            row.push(figures.rss_idle_mib.map_or_else(|| "–".to_owned(), number));
+        let mut head = vec!["figure".to_owned()];
+        head.extend(self.peers.iter().map(|peer| peer.name().to_owned()));
+        head.extend(["÷ nginx", "aim", "met"].map(str::to_owned));
+        let mut rows = vec![head];
+        for line in &self.lines {
+            let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
+            let mut row = vec![line.figure.title.to_owned()];
+            row.extend(self.peers.iter().map(|peer| shown(line.median(*peer))));
+            row.push(shown(line.over_nginx()));
+            let (aims, met): (Vec<_>, Vec<_>) = line.judged().into_iter().unzip();
+            row.push(aims.join(", "));
+            let words = met.into_iter().map(|met| match met {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "?",
+            });
+            row.push(words.collect::<Vec<_>>().join(", "));
             rows.push(row);
         }
-        for other in [PeerKind::Nginx, PeerKind::NginxLog] {
-            let ratios = self.ratios(other);
-            if ratios.is_empty() {
-                continue;
-            }
-            let mut row = vec![format!("weighbridge ÷ {}", other.name())];
-            row.extend(COLUMNS.iter().map(|column| {
-                let ratio = ratios.iter().find(|(key, _)| *key == column.key);
-                ratio.map_or_else(|| "–".to_owned(), |(_, ratio)| format!("{ratio:.2}"))
-            }));
-            row.push("–".to_owned());
-            rows.push(row);
-        }
+        let notes: String = self.notes.iter().map(|note| format!("\n- {note}")).collect();
         format!(
-            "\n{}\nMedians of {} windows of {} s; ranges in --json. Load average before {}, after {}; windows refused: {}.\n",
+            "\n{}\nMedians of {} windows of {} s; ranges in --json. Load average before {}, after {}; windows refused: {}.{notes}\n",
             table(&rows),
             self.rounds,
             self.seconds,
@@ -103,15 +119,6 @@ impl Report {
             self.refused
         )
     }
-}
-
-fn header() -> Vec<String> {
-    let titles = COLUMNS.iter().map(|column| column.title);
-    std::iter::once("peer")
-        .chain(titles)
-        .chain(["RSS idle MiB"])
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Three digits that mean something.

@@ -17,7 +17,7 @@ struct Bench {
     iterations: u64,
 }
 
-const BENCHES: [Bench; 10] = [
+const BENCHES: [Bench; 12] = [
     decision("decision/8", &["--candidates", "8"], 2000),
     decision("decision/64", &["--candidates", "64"], 1000),
     decision("decision/512", &["--candidates", "512"], 200),
@@ -28,6 +28,8 @@ const BENCHES: [Bench; 10] = [
     bodies("rewrite_model/16KiB", &["rewrite", "16384"], 200),
     bodies("rewrite_model/400KB", &["rewrite", "400000"], 20),
     bodies("observe/128-chunk-stream", &["observe", "128"], 50),
+    bodies("inject/128-chunk-stream", &["inject", "128"], 50),
+    bodies("inject/128-chunk-stream-with-nulls", &["inject-null", "128"], 50),
 ];
 
 /// Arrival, choice, reservation and end of a request among candidates, both policies on.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::Path;
 use weighbridge_config::{Problem, diff, load_beside, masked, refuses_reload};
+use weighbridge_gateway::service::unserved;
 
 /// Values of variables that are at least this long are taken out of what a check says. Shorter ones are no secrets, and
 /// would take innocent letters with them.
@@ -30,6 +31,8 @@ pub(crate) struct Reloaded {
     generation: u64,
     /// One line each.
     changes: Vec<String>,
+    /// What needs somebody's attention now.
+    warnings: Vec<String>,
 }
 
 /// What a check found.
@@ -70,6 +73,7 @@ pub(crate) fn reload(call: &Call<'_>) -> Result<Answer> {
     Answer::json(&Reloaded {
         generation: call.served.admin.gateway.snapshot().generation,
         changes,
+        warnings: unserved(&call.served.admin.gateway, None),
     })
 }
 
@@ -89,7 +93,7 @@ pub(crate) fn check(call: &Call<'_>) -> Result<Answer> {
         Err(problems) => Checked {
             ok: false,
             problems: problems.iter().cloned().collect(),
-            warnings: Vec::new(),
+            warnings: problems.warnings().to_vec(),
             changes: Vec::new(),
         },
         Ok(loaded) => {

@@ -11,6 +11,7 @@ use weighbridge_config::parse_duration;
 use weighbridge_core::event::Control;
 use weighbridge_core::spec::Weight;
 use weighbridge_gateway::admin_view::{EndpointShown, endpoints};
+use weighbridge_gateway::service::unserved;
 
 /// All endpoints.
 #[derive(Serialize, JsonSchema)]
@@ -22,6 +23,8 @@ pub(crate) struct Endpoints {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Shown {
     endpoint: EndpointShown,
+    /// What the change brought about and nobody may have meant.
+    warnings: Vec<String>,
 }
 
 /// What is to change: one of `drain`, `resume` and `weight`.
@@ -67,7 +70,14 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
     let endpoint = all
         .find(|endpoint| !endpoint.removed && endpoint.pool == pool && endpoint.name == name)
         .ok_or_else(gone)?;
-    Answer::json(&Shown { endpoint })
+    let warnings = match command {
+        Control::Drain => unserved(gateway, Some(&pool)),
+        _ => Vec::new(),
+    };
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    Answer::json(&Shown { endpoint, warnings })
 }
 
 const EXAMPLES: &str =

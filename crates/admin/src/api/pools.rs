@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use weighbridge_config::masked;
 use weighbridge_gateway::admin_view::{EndpointShown, endpoints};
+use weighbridge_gateway::discovery::SourceShown;
 
 /// All pools.
 #[derive(Serialize, JsonSchema)]
@@ -26,6 +27,8 @@ pub(crate) struct PoolShown {
     routes: Vec<String>,
     /// Everything else that the config can set, with all defaults; secrets are masked.
     settings: Value,
+    /// Who says what the endpoints are, and how that goes; null: the config.
+    discovery: Option<SourceShown>,
     endpoints: Vec<EndpointShown>,
 }
 
@@ -39,6 +42,7 @@ pub(crate) fn all(call: &Call<'_>) -> Result<Answer> {
     let mut shown = masked(config);
     let settings = shown["pools"].as_array_mut().map(std::mem::take);
     let mut endpoints = endpoints(gateway, &snapshot, &gateway.view());
+    let mut sources = gateway.sources();
     let pools = config
         .pools
         .iter()
@@ -59,6 +63,7 @@ pub(crate) fn all(call: &Call<'_>) -> Result<Answer> {
                     .map(|route| route.name.to_string())
                     .collect(),
                 settings,
+                discovery: sources.remove(&pool.name),
                 endpoints: endpoints
                     .extract_if(.., |endpoint| *endpoint.pool == *pool.name)
                     .collect(),

@@ -33,6 +33,7 @@ impl FromNode for PolicySet {
                     &Keys {
                         known: Policies::NAMES,
                         required: &[],
+                        either: &[],
                         later: NOT_YET,
                     },
                 );
@@ -74,6 +75,7 @@ fn policy(reader: &mut Reader<'_>, node: NodeId, name: &str, schema: &Json) -> O
                 &Keys {
                     known: &known,
                     required: &[],
+                    either: &[],
                     later: &[],
                 },
             );

@@ -19,6 +19,8 @@ section! {
         description: Text,
         /// Where it runs: URLs, or maps with a URL and more.
         endpoints: Vec<At<Short<Endpoint>>>,
+        /// Where it runs, as DNS or a file says, in place of `endpoints`; followed while serving.
+        discovery: super::discovery::Discovery,
         /// Key sent upstream.
         api_key: MaybeSecret,
         /// Several keys, used in turn; each is rested on its own when its quota is used up.
@@ -48,8 +50,9 @@ section! {
         /// Longest waits for the upstream.
         timeouts: Timeouts,
     }
-    required [name, endpoints]
-    later [discovery, weight, scrape, price, strengths, context_length, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
+    required [name]
+    either [endpoints, discovery]
+    later [weight, scrape, price, strengths, context_length, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
 }
 
 words! {

@@ -1,7 +1,7 @@
 //! `routes`.
 
 use crate::forms::{FromText, Short, Toggle};
-use crate::leaf::{Flag, Millionths, Name, Number, Span, Whole};
+use crate::leaf::{Beat, Flag, Millionths, Name, Number, Span, Whole};
 use crate::model::policies::PolicySet;
 use crate::read::{At, FromNode, Reader, section, unknown, words};
 use crate::yaml::{NodeId, Shape};
@@ -23,13 +23,18 @@ section! {
         spill: Flag = true,
         /// What is tried again on another endpoint; `false`: nothing.
         retry: Toggle<Retry>,
-        /// Other routes to try when no engine of this one answered, in order.
+        /// Other routes to try when this one cannot serve a request, in order.
         fallback: Vec<At<Short<Fallback>>>,
+        /// Streams: how long the client hears nothing before it is sent a sign of life, and again each time; `0` or
+        /// `off`: never.
+        heartbeat: Beat = "15s",
         /// How token counts are learned.
-        usage: Usage = "passive",
+        usage: Usage = "inject",
+        /// What becomes of an answer whose client has left.
+        on_disconnect: OnDisconnect = "cancel",
     }
     required [name, targets]
-    later [preset, filters, choose, hedge, queue, cache, heartbeat, on_disconnect, passthrough]
+    later [preset, filters, choose, hedge, queue, cache, passthrough]
 }
 
 section! {
@@ -78,6 +83,16 @@ words! {
         /// From answers that carry them, for engines that refuse `stream_options`. What no answer carries is estimated
         /// either way.
         Passive = "passive",
+    }
+}
+
+words! {
+    /// What becomes of an answer whose client has left.
+    OnDisconnect {
+        /// The engine is told at once, by closing its connection.
+        Cancel = "cancel",
+        /// It is read to its end and thrown away, so that its tokens are counted; its endpoint stays taken until then.
+        Finish = "finish",
     }
 }
 
@@ -205,6 +220,13 @@ words! {
     FallbackOn {
         /// No engine answered: nothing live, or connections failed.
         Unavailable = "unavailable",
+        /// The last engine asked failed: a 5xx, or no usable answer. It may have done the request.
+        ServerError = "5xx",
+        /// The last engine asked said 429 or 529, or every engine is full or has asked to wait.
+        RateLimit = "429",
+        /// A clock of `timeouts` ran out before an answer, or the engine said 504. It may have done the request.
+        Timeout = "timeout",
+        /// The engine refused the prompt as longer than its model takes.
+        ContextLength = "context_length",
     }
-    later ["5xx", "429", "timeout", "context_length"]
 }

@@ -16,6 +16,9 @@ section! {
         listen: Address = "127.0.0.1:8800",
         /// Largest request body.
         max_body: Size = "32MiB",
+        /// Most memory for the bodies of all requests that are being read or served. Beyond it a new one waits for up to
+        /// a second, and is then refused with 503. Default: a quarter of the memory that the process may have.
+        body_memory: Size,
         /// Most client connections at once.
         max_connections: Whole<1, 1_000_000> = 20_000,
         /// How long new requests are still served after SIGTERM, with `/ready` at 503.

@@ -1,5 +1,6 @@
 //! `pools`.
 
+use crate::discovery::Discovery;
 use crate::forms::{OneOrMany, Short, Toggle};
 use crate::leaf::or;
 use crate::model::pools as model;
@@ -45,12 +46,16 @@ pub(super) fn pools(reader: &mut Reader<'_>, given: Vec<At<model::Pool>>) -> Vec
 fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Resolved> {
     let name: Arc<str> = given.name?.value.0.into();
     let kind = or(given.kind, kind, Kind::Generic);
-    let endpoints_node = given.endpoints.as_ref().map_or(node, |list| list.node);
-    let (endpoint_specs, endpoints) = endpoints(
-        reader,
-        endpoints_node,
-        or(given.endpoints, |list| list, Vec::new()),
-    );
+    let (discovery, (endpoint_specs, endpoints)) = match (given.discovery, given.endpoints) {
+        (Some(discovery), _) => super::discovery::discovery(reader, discovery),
+        (None, Some(list)) => {
+            if reader.is_empty_list(list.node) {
+                reader.problem(list.node, "the pool has no endpoint", "add the URL of one");
+            }
+            (None, endpoints(reader, list.node, list.value))
+        }
+        (None, None) => (None, (Vec::new(), Vec::new())),
+    };
     let api_keys = match (given.api_key, given.api_keys) {
         (Some(_), Some(keys)) => {
             reader.problem(
@@ -67,7 +72,11 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
             Vec::new(),
         ),
     };
-    let tls = tls(reader, given.tls, &endpoints);
+    let plain = match &discovery {
+        Some(Discovery::Dns(dns)) => !dns.https,
+        _ => !endpoints.is_empty() && endpoints.iter().all(|endpoint| !endpoint.url.https),
+    };
+    let tls = tls(reader, given.tls, plain);
     let (probe, health) = health(reader, given.health, kind).unzip();
     let spec = PoolSpec {
         name: name.clone(),
@@ -88,6 +97,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         model: given.model.map(|model| model.value.0.into()),
         description: given.description.map(|text| text.value.0),
         endpoints,
+        discovery,
         api_keys,
         forward_client_key: or(given.forward_client_key, |flag| flag.0, false),
         tls,
@@ -102,15 +112,12 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
     Some(Resolved { node, spec, pool })
 }
 
-fn endpoints(
+/// Resolves the list at `node`.
+pub(super) fn endpoints(
     reader: &mut Reader<'_>,
     node: NodeId,
     given: Vec<At<Short<model::Endpoint>>>,
 ) -> (Vec<EndpointSpec>, Vec<Endpoint>) {
-    let none = given.is_empty() && reader.is_empty_list(node);
-    if none {
-        reader.problem(node, "the pool has no endpoint", "add the URL of one");
-    }
     let mut seen: HashMap<Arc<str>, String> = HashMap::new();
     let mut specs = Vec::with_capacity(given.len());
     let mut endpoints = Vec::with_capacity(given.len());
@@ -139,6 +146,7 @@ fn endpoints(
         endpoints.push(Endpoint {
             name,
             url,
+            addresses: Vec::new(),
             labels: or(given.labels, |labels| labels.0, Vec::new()),
         });
     }
@@ -165,11 +173,11 @@ fn endpoints(
     (specs, endpoints)
 }
 
-fn tls(reader: &mut Reader<'_>, given: Option<At<model::Tls>>, endpoints: &[Endpoint]) -> PoolTls {
+fn tls(reader: &mut Reader<'_>, given: Option<At<model::Tls>>, plain: bool) -> PoolTls {
     let Some(At { node, value: given }) = given else {
         return PoolTls::default();
     };
-    if !endpoints.is_empty() && endpoints.iter().all(|endpoint| !endpoint.url.https) {
+    if plain {
         reader.warn(
             node,
             "`tls` has no effect, because no endpoint's URL begins with https://",

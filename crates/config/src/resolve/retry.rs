@@ -5,32 +5,14 @@ use crate::leaf::or;
 use crate::model::routes as model;
 use crate::read::{At, Reader};
 use crate::warnings;
-use std::time::Duration;
-use weighbridge_core::spec::{BudgetSpec, RetrySpec};
-
-/// Retries of a route that says nothing of them.
-pub(super) fn default_retry() -> RetrySpec {
-    RetrySpec {
-        max_attempts: 3,
-        on_connect: true,
-        on_reset: false,
-        on_timeout: false,
-        on_status: vec![429, 503, 529],
-        move_on_after: None,
-        budget: BudgetSpec {
-            ratio: 0.2,
-            floor_per_second: 10.0,
-            window: Duration::from_secs(10),
-        },
-    }
-}
+use weighbridge_core::spec::RetrySpec;
 
 /// The retries of a route, and what it says of re-sending.
 pub(super) fn retry(
     reader: &mut Reader<'_>,
     given: Option<At<Toggle<model::Retry>>>,
 ) -> (RetrySpec, Option<bool>) {
-    let mut retry = default_retry();
+    let mut retry = RetrySpec::default();
     let given = match given.map(|at| at.value) {
         None => return (retry, None),
         Some(Toggle::Off) => {
@@ -44,7 +26,7 @@ pub(super) fn retry(
         }
         Some(Toggle::On(given)) => given,
     };
-    retry.max_attempts = or(given.max_attempts, |count| count.0, 3);
+    retry.max_attempts = or(given.max_attempts, |count| count.0, retry.max_attempts);
     if let Some(on) = given.on {
         warnings::retry(reader, &on);
         let has = |wanted| on.value.iter().any(|word| word.value == wanted);
@@ -63,8 +45,12 @@ pub(super) fn retry(
         retry.on_status.dedup();
     }
     let budget = or(given.budget, |budget| budget, model::Budget::default());
-    retry.budget.ratio = or(budget.ratio, |ratio| ratio.0, 0.2);
-    retry.budget.floor_per_second = or(budget.floor_per_second, |floor| floor.0, 10.0);
+    retry.budget.ratio = or(budget.ratio, |ratio| ratio.0, retry.budget.ratio);
+    retry.budget.floor_per_second = or(
+        budget.floor_per_second,
+        |floor| floor.0,
+        retry.budget.floor_per_second,
+    );
     if let Some(window) = budget.window {
         if window.value.0.is_zero() {
             reader.problem(

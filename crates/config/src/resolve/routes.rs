@@ -1,9 +1,10 @@
 //! `routes`.
 
+use super::fallbacks::fallbacks;
 use super::pools::Resolved;
-use super::retry::{default_retry, retry};
+use super::retry::retry;
 use crate::forms::Short;
-use crate::leaf::or;
+use crate::leaf::{Beat, or};
 use crate::model::routes as model;
 use crate::read::{At, Reader, nearest};
 use crate::resolved::{Route, Usage};
@@ -11,18 +12,19 @@ use crate::warnings;
 use crate::yaml::NodeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 use weighbridge_core::policies::Policies;
-use weighbridge_core::spec::{FallbackSpec, RouteSpec, TargetSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, FallbackSpec, RetrySpec, RouteSpec, TargetSpec, Weight};
 
 /// Names of pools or routes, and their places.
-type Names<'a> = BTreeMap<&'a str, usize>;
+pub(super) type Names<'a> = BTreeMap<&'a str, usize>;
 
 /// A fallback that waits until all routes are known.
-struct Pending {
+pub(super) struct Pending {
     /// Index of the route that falls back.
-    route: usize,
-    node: NodeId,
-    to: Arc<str>,
+    pub(super) route: usize,
+    pub(super) node: NodeId,
+    pub(super) to: FallbackSpec,
 }
 
 pub(super) fn routes(
@@ -107,7 +109,7 @@ fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
         }],
         policies: Policies::default(),
         spill: true,
-        retry: default_retry(),
+        retry: RetrySpec::default(),
         fallback: Vec::new(),
     };
     (
@@ -117,15 +119,20 @@ fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
             implied: true,
             targets: vec![(name, index)],
             resend: None,
-            usage: Usage::Passive,
+            usage: Usage::Inject,
+            heartbeat: Some(HEARTBEAT),
+            finish: false,
         },
     )
 }
 
+/// Time between signs of life where a route says nothing of it.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
 struct ResolvedRoute {
     spec: RouteSpec,
     route: Route,
-    fallback: Vec<(NodeId, Arc<str>)>,
+    fallback: Vec<(NodeId, FallbackSpec)>,
 }
 
 fn route(
@@ -180,7 +187,13 @@ fn route(
             .map(|target| (target.name.clone(), target.pool))
             .collect(),
         resend,
-        usage: or(given.usage, usage, Usage::Passive),
+        usage: or(given.usage, usage, Usage::Inject),
+        heartbeat: heartbeat(reader, given.heartbeat),
+        finish: or(
+            given.on_disconnect,
+            |word| word == model::OnDisconnect::Finish,
+            false,
+        ),
     };
     let spill = or(given.spill, |flag| flag.0, true);
     let spec = RouteSpec {
@@ -205,16 +218,51 @@ fn usage(given: model::Usage) -> Usage {
     }
 }
 
-/// Where a fallback stands and the route that it names.
-fn pending(reader: &mut Reader<'_>, node: NodeId, step: model::Fallback) -> Option<(NodeId, Arc<str>)> {
-    if let Some(on) = step.on.filter(|on| reader.is_empty_list(on.node)) {
-        reader.problem(
-            on.node,
-            "a fallback without a condition is never taken",
-            "write `on: [unavailable]`, which is the default",
+fn heartbeat(reader: &mut Reader<'_>, given: Option<At<Beat>>) -> Option<Duration> {
+    let Some(At {
+        node,
+        value: Beat(every),
+    }) = given
+    else {
+        return Some(HEARTBEAT);
+    };
+    if every.is_some_and(|every| every >= Duration::from_secs(60)) {
+        reader.warn(
+            node,
+            "many load balancers cut a connection that is silent for 60 seconds, so this heartbeat may come too late",
+            "give less than 60s, or `off` where nothing in front cuts",
         );
     }
-    Some((node, step.route?.value.0.into()))
+    every
+}
+
+/// Where a fallback stands and what it is.
+fn pending(reader: &mut Reader<'_>, node: NodeId, step: model::Fallback) -> Option<(NodeId, FallbackSpec)> {
+    let on = match step.on {
+        None => FallbackOn::UNAVAILABLE,
+        Some(on) => {
+            if reader.is_empty_list(on.node) {
+                reader.problem(
+                    on.node,
+                    "a fallback without a condition is never taken",
+                    "write `on: [unavailable]`, which is the default",
+                );
+            }
+            (on.value.iter()).fold(FallbackOn::NONE, |all, word| all.and(condition(word.value)))
+        }
+    };
+    let route = step.route?.value.0.into();
+    Some((node, FallbackSpec { route, on }))
+}
+
+fn condition(word: model::FallbackOn) -> FallbackOn {
+    match word {
+        model::FallbackOn::Unavailable => FallbackOn::UNAVAILABLE,
+        model::FallbackOn::ServerError => FallbackOn::SERVER_ERROR,
+        model::FallbackOn::RateLimit => FallbackOn::RATE_LIMIT,
+        model::FallbackOn::Timeout => FallbackOn::TIMEOUT,
+        model::FallbackOn::ContextLength => FallbackOn::CONTEXT_LENGTH,
+    }
 }
 
 fn targets(
@@ -259,7 +307,12 @@ fn targets(
 /// Most names that are listed where one is unknown.
 const LISTED_MAX: usize = 20;
 
-fn unknown_name(reader: &mut Reader<'_>, node: NodeId, (what, name): (&str, &str), known: &Names<'_>) {
+pub(super) fn unknown_name(
+    reader: &mut Reader<'_>,
+    node: NodeId,
+    (what, name): (&str, &str),
+    known: &Names<'_>,
+) {
     let near = nearest(name, known.keys().copied())
         .map(|near| format!("did you mean `{near}`? "))
         .unwrap_or_default();
@@ -326,38 +379,5 @@ fn choice(reader: &mut Reader<'_>, (node, route): (NodeId, &str), targets: &[Tar
             format!("all weights of the route `{route}` are 0, so nothing would serve it"),
             "give one target a weight above 0",
         );
-    }
-}
-
-fn fallbacks(reader: &mut Reader<'_>, routes: &mut [(RouteSpec, Route)], pending: Vec<Pending>) {
-    let all: Vec<Arc<str>> = routes.iter().map(|(spec, _)| spec.name.clone()).collect();
-    let names: Names<'_> = all
-        .iter()
-        .enumerate()
-        .map(|(index, name)| (&**name, index))
-        .collect();
-    for Pending { route, node, to } in pending {
-        let place = reader.child(node, "route").unwrap_or(node);
-        if all.get(route) == Some(&to) {
-            reader.problem(
-                place,
-                format!("the route `{to}` falls back to itself"),
-                "retries already try the other endpoints of the route; name another route, or give later targets an `order` of 2",
-            );
-        } else if !names.contains_key(&*to) {
-            unknown_name(reader, place, ("route", &to), &names);
-        } else if let Some((spec, _)) = routes.get_mut(route) {
-            if spec.fallback.iter().any(|step| step.route == to) {
-                reader.problem(
-                    place,
-                    format!("the fallback to `{to}` is here twice"),
-                    "remove one",
-                );
-            }
-            spec.fallback.push(FallbackSpec {
-                route: to,
-                on_unavailable: true,
-            });
-        }
     }
 }

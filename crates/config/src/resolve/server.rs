@@ -35,9 +35,20 @@ pub(super) fn server(reader: &mut Reader<'_>, given: model::Server) -> Server {
         }
         size => or(size, |size| size.0, 32 << 20),
     };
+    let body_memory = given.body_memory.map(|At { node, value }| {
+        if value.0 < max_body {
+            reader.problem(
+                node,
+                "less than one body of `server.max_body` fits into this",
+                "give at least as much as `server.max_body`, and room for several",
+            );
+        }
+        usize::try_from(value.0).unwrap_or(usize::MAX)
+    });
     Server {
         listen,
         max_body: usize::try_from(max_body).unwrap_or(usize::MAX),
+        body_memory,
         max_connections: or(given.max_connections, |count| count.0 as usize, 20_000),
         drain_delay: or(given.drain_delay, |span| span.0, Duration::ZERO),
         drain_timeout: or(given.drain_timeout, |span| span.0, Duration::from_secs(30)),

@@ -14,7 +14,7 @@ pub(crate) struct Probes {
     failures: u32,
     successes: u32,
     unhealthy: bool,
-    /// Last success on real traffic.
+    /// Last success on real traffic, or the last byte of a stream.
     traffic: Option<Time>,
 }
 
@@ -87,9 +87,9 @@ impl Probes {
         Some(healthy)
     }
 
-    /// A request on real traffic succeeded.
-    pub(crate) fn served(&mut self, now: Time) {
-        self.traffic = Some(now);
+    /// A request on real traffic succeeded at `at`, or a stream delivered something.
+    pub(crate) fn served(&mut self, at: Time) {
+        self.traffic = self.traffic.max(Some(at));
     }
 
     /// A success after failing open: it is healthy.

@@ -8,6 +8,7 @@ use crate::explain::{Decision, Explanation};
 use crate::policies::RequestFacts;
 use crate::requests::{Attempt, Request, Stage};
 use crate::select::{self, Choice, Kind, Query, Refusal, Take, UNKNOWN_RETURN, record};
+use crate::spec::FallbackOn;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +58,7 @@ impl Scheduler {
                     failed_open: false,
                     all_refused: true,
                     refusal: None,
+                    cause: FallbackOn::NONE,
                 };
                 self.enter(request, Kind::First, actions);
             }
@@ -75,6 +77,7 @@ impl Scheduler {
                 request.failed_open = decided.take.live.is_none();
                 if request.failed_open {
                     request.refusal = Some(self.unavailable(&request));
+                    request.cause = FallbackOn::UNAVAILABLE;
                     request.pass();
                     request = match self.fall_back(request, Among::Live, actions) {
                         None => return,
@@ -194,10 +197,12 @@ impl Scheduler {
     /// no engine twice, so it costs nothing of the budget.
     fn refused(&mut self, mut request: Request, verdict: Verdict, actions: &mut Vec<Action>) {
         let came_from_another = !request.trail.is_empty() || matches!(verdict, Verdict::NoRoute);
-        let goes_on = match verdict {
-            Verdict::Unavailable { .. } => true,
-            Verdict::Unserved | Verdict::NoRoute => came_from_another,
-            Verdict::Busy { .. } | Verdict::Relay { .. } => false,
+        request.cause = match verdict {
+            Verdict::Unavailable { .. } => FallbackOn::UNAVAILABLE,
+            Verdict::Busy { .. } => FallbackOn::RATE_LIMIT,
+            // A route that cannot help leaves things as they were.
+            Verdict::Unserved | Verdict::NoRoute if came_from_another => request.cause,
+            Verdict::Unserved | Verdict::NoRoute | Verdict::Relay { .. } => FallbackOn::NONE,
         };
         let last = match verdict {
             Verdict::Unserved | Verdict::NoRoute if came_from_another => {
@@ -206,12 +211,7 @@ impl Scheduler {
             other => other,
         };
         request.refusal = Some(last);
-        let stays = if goes_on {
-            self.fall_back(request, Among::All, actions)
-        } else {
-            Some(request)
-        };
-        if let Some(request) = stays {
+        if let Some(request) = self.fall_back(request, Among::All, actions) {
             self.finish(request, last, actions);
         }
     }

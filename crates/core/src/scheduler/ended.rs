@@ -10,7 +10,7 @@ use crate::policies::RequestFacts;
 use crate::requests::{Attempt, Request, Stage, Tried};
 use crate::route::Plan;
 use crate::select::{self, Kind, Query, UNKNOWN_RETURN};
-use crate::spec::RetrySpec;
+use crate::spec::{FallbackOn, RetrySpec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,9 @@ impl Scheduler {
         request.all_refused &= is_connect_failure(outcome);
         // The attempt was an answer of a kind, so an earlier refusal no longer is what the client gets.
         request.refusal = None;
+        self.refresh(&mut request);
         if !ended.committed && request.may_go_on() && self.budget_allows(&request) {
+            request.cause = cause(ended);
             request = match self.go_on(request, outcome, actions) {
                 None => return,
                 Some(request) => request,
@@ -42,6 +44,18 @@ impl Scheduler {
         }
         let retry_after = self.relay_retry_after(&request, outcome);
         self.finish(request, Verdict::Relay { retry_after }, actions);
+    }
+
+    /// Lets a request that is to be tried again see the endpoints of now: those of its arrival may all be gone. Where more
+    /// than endpoints has changed, it keeps the route that it came to.
+    fn refresh(&self, request: &mut Request) {
+        let route = self.routes.get(request.plan.id.0 as usize);
+        if let Some(route) = route.filter(|route| !route.removed)
+            && !Arc::ptr_eq(&route.plan, &request.plan)
+            && route.plan.same_rules(&request.plan)
+        {
+            request.plan = Arc::clone(&route.plan);
+        }
     }
 
     /// Tries elsewhere after a failed attempt, or gives the request back. What lives comes first, on this route and then
@@ -63,22 +77,16 @@ impl Scheduler {
                 sick = self.decide(&request, Kind::Retry { open: true }).ok();
             }
         }
-        let unreached = is_connect_failure(outcome);
-        if unreached {
-            if sick.is_some() {
-                request.pass();
-            }
-            request = self.fall_back(request, Among::Live, actions)?;
-            request.unpass();
+        if sick.is_some() {
+            request.pass();
         }
+        request = self.fall_back(request, Among::Live, actions)?;
+        request.unpass();
         if let Some(decided) = sick {
             self.retry(request, decided, actions);
             return None;
         }
-        if unreached {
-            request = self.fall_back(request, Among::All, actions)?;
-        }
-        Some(request)
+        self.fall_back(request, Among::All, actions)
     }
 
     fn retry(&mut self, request: Request, decided: Decided, actions: &mut Vec<Action>) {
@@ -101,6 +109,7 @@ impl Scheduler {
         let Some((mut request, attempt)) = self.take_running(id, Some(number)) else {
             return;
         };
+        self.refresh(&mut request);
         let may = request.plan.retry.on_timeout && request.may_go_on() && self.budget_allows(&request);
         request.tried.push(Tried::after(&attempt, Outcome::TimedOut));
         if may && let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {
@@ -156,8 +165,9 @@ impl Scheduler {
         }
     }
 
-    /// Sends the request on to the next route that it has not been to: of its own route's list first, then of the lists
-    /// of the routes that led here, then those that it had left with something untried. Gives it back if there is none.
+    /// Sends the request on to the next route that it has not been to and that its cause is a reason for: of its own
+    /// route's list first, then of the lists of the routes that led here, then those that it had left with something
+    /// untried. Gives it back if there is none.
     pub(super) fn fall_back(
         &mut self,
         mut request: Request,
@@ -188,10 +198,11 @@ impl Scheduler {
         let named = std::iter::once(&request.plan)
             .chain(request.trail.iter().rev())
             .flat_map(|plan| &plan.fallback)
-            .filter(|step| step.on_unavailable)
+            .filter(|step| step.on.meets(request.cause))
             .filter_map(|step| self.route_names.get(&step.route).copied());
+        let passed = request.passed.iter().filter(|(_, why)| why.meets(request.cause));
         named
-            .chain(request.passed.iter().copied())
+            .chain(passed.map(|(route, _)| *route))
             .filter(|route| !request.is_done_with(*route))
             .find(|route| among == Among::All || self.lives(*route, request))
     }
@@ -256,6 +267,25 @@ impl Scheduler {
         if let Some(route) = self.routes.get_mut(request.origin().id.0 as usize) {
             route.requests = route.requests.saturating_sub(1);
         }
+    }
+}
+
+/// Which reasons for going on with another route the end of an attempt is.
+fn cause(ended: &Ended) -> FallbackOn {
+    let by_outcome = match ended.outcome {
+        Outcome::Refused | Outcome::ConnectTimeout | Outcome::ConnectFailed => FallbackOn::UNAVAILABLE,
+        Outcome::TimedOut => FallbackOn::TIMEOUT,
+        Outcome::Reset | Outcome::Broken => FallbackOn::SERVER_ERROR,
+        Outcome::Status { code: 429, .. } => FallbackOn::RATE_LIMIT,
+        Outcome::Status { code: 529, .. } => FallbackOn::RATE_LIMIT.and(FallbackOn::SERVER_ERROR),
+        Outcome::Status { code: 504, .. } => FallbackOn::TIMEOUT.and(FallbackOn::SERVER_ERROR),
+        Outcome::Status { code: 500.., .. } => FallbackOn::SERVER_ERROR,
+        Outcome::Status { .. } | Outcome::Complete | Outcome::Abandoned => FallbackOn::NONE,
+    };
+    if ended.too_long {
+        by_outcome.and(FallbackOn::CONTEXT_LENGTH)
+    } else {
+        by_outcome
     }
 }
 

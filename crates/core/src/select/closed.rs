@@ -11,8 +11,9 @@ use std::time::Duration;
 
 /// Decides among candidates of which none is live.
 pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) -> Choice {
-    let reasons = &scratch.dropped;
-    if reasons.iter().all(|reason| *reason == Some(Dropped::Protocol)) {
+    // A target without any endpoint may have one soon, so it is the targets that tell.
+    let mut targets = query.plan.targets.iter();
+    if !targets.any(|target| target.protocols.serves(query.protocols)) {
         return Choice::Refuse(Refusal::Unserved);
     }
     let may_open = match query.kind {

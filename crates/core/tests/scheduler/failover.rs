@@ -460,6 +460,7 @@ impl World {
             attempt: dispatch.attempt,
             outcome,
             committed: false,
+            too_long: false,
         }));
         assert!(actions.is_empty());
         assert_eq!(before, self.view(0, 0).inflight + self.view(1, 0).inflight);

@@ -383,6 +383,31 @@ fn traffic_keeps_an_endpoint_healthy() {
 }
 
 #[test]
+fn a_stream_that_flows_keeps_an_endpoint_healthy() {
+    let mut world = singles(1, |pool, _| pool.probe = Some(probe()));
+    let id = world.get(0).endpoint;
+    let probe_fails = |world: &mut World, flows: bool| {
+        while !world
+            .until(world.now.nanos() / 1_000_000 + 1)
+            .contains(&Action::Probe(id))
+        {}
+        if flows {
+            let at = world.now;
+            world.step(Event::Progress { endpoint: id, at });
+        }
+        world.until(world.now.nanos() / 1_000_000 + 100);
+        world.probed(0, false);
+        (world.state(0), world.view(0, 0).probe_failures)
+    };
+    for _ in 0..10 {
+        assert_eq!(probe_fails(&mut world, true), (StateKind::Live, 0));
+    }
+    assert_eq!(probe_fails(&mut world, false), (StateKind::Live, 1));
+    assert_eq!(probe_fails(&mut world, false), (StateKind::Live, 2));
+    assert_eq!(probe_fails(&mut world, false).0, StateKind::Unhealthy);
+}
+
+#[test]
 fn silence_stalls_and_a_byte_ends_it() {
     let mut world = singles(2, |pool, route| {
         route.targets[1].order = 2;

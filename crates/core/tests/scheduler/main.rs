@@ -4,6 +4,7 @@
 mod balance;
 #[cfg(test)]
 mod failover;
+mod fallback;
 #[cfg(test)]
 mod health;
 #[cfg(test)]

@@ -81,6 +81,7 @@ fn it_is_not_tried_elsewhere_when_home_fails() {
         attempt: 1,
         outcome: Outcome::Refused,
         committed: false,
+        too_long: false,
     }));
     let finished = actions.iter().any(|action| {
         matches!(action, weighbridge_core::Action::Finish { request: of, verdict: Verdict::Relay { .. } } if *of == request)
@@ -99,6 +100,7 @@ fn a_home_that_cools_is_waited_for() {
         attempt: 1,
         outcome: wait(429, 30),
         committed: true,
+        too_long: false,
     }));
     let arrival = pinned(&mut world, 1);
     let answer = world.send(arrival);

@@ -1,6 +1,6 @@
 //! Random streams of events: what must hold whatever happens.
 
-use crate::world::{at, fallback, fleet, policies, pool, probe, route, weighted};
+use crate::world::{at, fallback, fallback_on, fleet, policies, pool, probe, route, weighted};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use weighbridge_core::event::{Arrival, Control, Ended, Only, Outcome};
 use weighbridge_core::ids::{EndpointId, RequestId};
 use weighbridge_core::policies::session_affinity::SessionKey;
 use weighbridge_core::replay::replay;
-use weighbridge_core::spec::{FleetSpec, Protocols, Weight};
+use weighbridge_core::spec::{FallbackOn, FleetSpec, Protocols, Weight};
 use weighbridge_core::view::FleetView;
 use weighbridge_core::{Action, Event, RouteId, Scheduler, Time};
 
@@ -96,12 +96,13 @@ fn spec(variant: u8) -> FleetSpec {
     let c = pool("c", 1);
     let mut first = route("first", &[0, 1]);
     first.policies = policies(1.0, 1.0);
-    first.fallback = vec![fallback("second"), fallback("third")];
+    let all = FallbackOn(u8::MAX);
+    first.fallback = vec![fallback_on("second", all), fallback("third")];
     first.retry.on_timeout = true;
     first.retry.budget.floor_per_second = 0.5;
     let mut second = weighted("second", &[(0, 1.0), (1, 2.0), (2, 0.0)]);
     second.spill = variant & 16 == 0;
-    second.fallback = vec![fallback("first")];
+    second.fallback = vec![fallback_on("first", all)];
     let mut third = route("third", &[2, 1]);
     third.targets[1].order = 2;
     let mut routes = vec![first, second, third];
@@ -350,6 +351,7 @@ impl Model {
                         attempt,
                         outcome,
                         committed,
+                        too_long: matches!(outcome, Outcome::Status { code: 400, .. }),
                     }));
                 }
             }
@@ -420,6 +422,7 @@ impl Model {
             attempt: 1,
             outcome: Outcome::Complete,
             committed: false,
+            too_long: false,
         }));
         self.step(Event::Withdraw(request));
         self.step(Event::MoveOn { request, attempt: 1 });
@@ -447,6 +450,7 @@ impl Model {
                 attempt,
                 outcome: Outcome::Complete,
                 committed: true,
+                too_long: false,
             }));
         }
         let view = self.scheduler.view(self.now);

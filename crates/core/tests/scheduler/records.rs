@@ -32,6 +32,7 @@ fn every_reason_is_named() {
                 attempt: 1,
                 outcome: wait(429, 30),
                 committed: true,
+                too_long: false,
             }));
             cooled = true;
         }

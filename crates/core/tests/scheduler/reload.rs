@@ -141,6 +141,34 @@ fn running_requests_keep_the_route_they_came_to() {
 }
 
 #[test]
+fn a8_a_retry_goes_to_endpoints_that_joined_since() {
+    let mut world = World::new(fleet(vec![pool("p", 1)], vec![route("r", &[0])]));
+    let first = world.get(0);
+    let mut spec = world.spec.clone();
+    let moved = EndpointSpec {
+        address: "http://moved".into(),
+        ..spec.pools[0].endpoints[0].clone()
+    };
+    spec.pools[0].endpoints = vec![moved];
+    world.configure(spec);
+    let second = world.end(&first, Outcome::Refused).sent();
+    assert_eq!(second.endpoint, world.endpoint(0, 0));
+    world.end(&second, Outcome::Complete).relays(None);
+}
+
+#[test]
+fn a_route_whose_pool_is_empty_is_unavailable() {
+    let mut world = World::new(fleet(vec![pool("p", 1)], vec![route("r", &[0])]));
+    let mut spec = world.spec.clone();
+    spec.pools[0].endpoints.clear();
+    world.configure(spec);
+    assert!(matches!(
+        world.ask(0),
+        Answer::Finished(Verdict::Unavailable { .. })
+    ));
+}
+
+#[test]
 fn rules_change_at_once() {
     let mut world = singles(1, |_, _| ());
     let held = [world.get(0), world.get(0)];

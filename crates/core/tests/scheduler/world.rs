@@ -8,7 +8,7 @@ use weighbridge_core::ids::{EndpointId, RequestId};
 use weighbridge_core::policies::session_affinity::SessionKey;
 use weighbridge_core::policies::{Policies, least_inflight, session_affinity};
 use weighbridge_core::spec::{
-    BreakerSpec, BudgetSpec, CooldownSpec, EndpointSpec, FallbackSpec, FleetSpec, PoolSpec, ProbeSpec,
+    BreakerSpec, CooldownSpec, EndpointSpec, FallbackOn, FallbackSpec, FleetSpec, PoolSpec, ProbeSpec,
     Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
 };
 use weighbridge_core::view::{EndpointView, StateKind};
@@ -90,19 +90,7 @@ pub(crate) fn route(name: &str, pools: &[usize]) -> RouteSpec {
             .collect(),
         policies: Policies::default(),
         spill: true,
-        retry: RetrySpec {
-            max_attempts: 3,
-            on_connect: true,
-            on_reset: false,
-            on_timeout: false,
-            on_status: vec![429, 503, 529],
-            move_on_after: None,
-            budget: BudgetSpec {
-                ratio: 0.2,
-                floor_per_second: 10.0,
-                window: ms(10_000),
-            },
-        },
+        retry: RetrySpec::default(),
         fallback: Vec::new(),
     }
 }
@@ -130,7 +118,14 @@ pub(crate) fn policies(affinity: f64, least: f64) -> Policies {
 pub(crate) fn fallback(route: &str) -> FallbackSpec {
     FallbackSpec {
         route: route.into(),
-        on_unavailable: true,
+        on: FallbackOn::UNAVAILABLE,
+    }
+}
+
+pub(crate) fn fallback_on(route: &str, on: FallbackOn) -> FallbackSpec {
+    FallbackSpec {
+        route: route.into(),
+        on,
     }
 }
 
@@ -277,6 +272,19 @@ impl World {
             attempt: dispatch.attempt,
             outcome,
             committed,
+            too_long: false,
+        }));
+        answer(&actions, dispatch.request)
+    }
+
+    /// Ends an attempt whose engine says that the prompt does not fit.
+    pub(crate) fn too_long(&mut self, dispatch: &Dispatch) -> Answer {
+        let actions = self.step(Event::Ended(Ended {
+            request: dispatch.request,
+            attempt: dispatch.attempt,
+            outcome: status(400),
+            committed: false,
+            too_long: true,
         }));
         answer(&actions, dispatch.request)
     }

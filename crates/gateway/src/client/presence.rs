@@ -44,6 +44,8 @@ pub(crate) struct Exchange {
     pub(crate) interim_allowed: Cell<bool>,
     /// A comment is wanted between two events of the stream.
     wants_comment: Cell<bool>,
+    /// When the answer must be over, however slowly the client reads.
+    pub(crate) deadline: Cell<Option<Instant>>,
     /// Counts the connection's requests.
     serial: Cell<u64>,
     /// Requests that were answered, whose answers may not be written yet.
@@ -56,6 +58,7 @@ impl Exchange {
         self.active.set(false);
         self.committed.set(false);
         self.wants_comment.set(false);
+        self.deadline.set(None);
         self.interim_allowed.set(interim_allowed);
         self.serial.set(self.serial.get() + 1);
     }
@@ -98,6 +101,8 @@ pub(crate) struct Presence {
     /// Request that `watch` is about.
     serial: u64,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Of the answer's deadline, while the client does not take what it has.
+    overdue: Option<Pin<Box<Sleep>>>,
 }
 
 impl Presence {
@@ -107,6 +112,7 @@ impl Presence {
             watch: Watch::Listening,
             serial: 0,
             timer: None,
+            overdue: None,
         }
     }
 
@@ -114,6 +120,9 @@ impl Presence {
     pub(crate) fn poll_gone(&mut self, exchange: &Exchange, cx: &mut Context<'_>) -> Poll<()> {
         if !exchange.active.get() {
             return Poll::Pending;
+        }
+        if self.poll_overdue(exchange, cx).is_ready() {
+            return Poll::Ready(());
         }
         // What was received after the last request may have been this one; a FIN stays one.
         if self.serial != exchange.serial.get() {
@@ -143,6 +152,19 @@ impl Presence {
             }
         }
         Poll::Pending
+    }
+
+    /// Ready when an answer's time is over whose client takes no more of it: the codec asks the answer for nothing then, so
+    /// that it cannot end itself.
+    fn poll_overdue(&mut self, exchange: &Exchange, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = exchange.deadline.get().filter(|_| self.socket.is_clogged()) else {
+            self.overdue = None;
+            return Poll::Pending;
+        };
+        self.overdue
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)))
+            .as_mut()
+            .poll(cx)
     }
 
     fn half_closed(&mut self) {

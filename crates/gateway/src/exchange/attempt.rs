@@ -1,8 +1,9 @@
 //! One attempt at one endpoint: connect or reuse, send, wait for what decides whether it is the answer.
 
 use super::plan::Plan;
+use super::respond;
 use super::run::Run;
-use super::upload::{Upload, UploadFault};
+use super::upload::UploadFault;
 use crate::driver::Turn;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
@@ -10,6 +11,7 @@ use crate::upstream::connect::ConnectError;
 use crate::upstream::link::Link;
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -17,10 +19,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
-use weighbridge_config::resolved::Timeouts;
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{InBandError, StreamObserver, Timeout, UnaskedUsage};
+use weighbridge_wire::{InBandError, StreamObserver, Timeout, UnaskedUsage, is_too_long};
 
 /// How an attempt went.
 pub(crate) enum Attempted {
@@ -78,37 +79,14 @@ pub(crate) struct Deadlines {
     pub(crate) first_name: Timeout,
 }
 
-impl Deadlines {
-    /// Takes what has come of a request that still arrives, and sets its first clock: it runs from when the upstream last
-    /// took something of it, and stands while it is the client that is waited for, who has a clock of its own. False once
-    /// all has come.
-    fn poll_arrival(
-        &mut self,
-        upload: &Upload,
-        timeouts: &Timeouts,
-        cx: &Context<'_>,
-    ) -> Result<bool, UploadFault> {
-        if let Some(fault) = upload.drive(cx, false) {
-            return Err(fault);
+impl Answer {
+    /// With the clocks as they stand now: those of a request that arrived meanwhile began later than its attempt.
+    fn under(mut self: Box<Self>, now: Deadlines) -> Box<Self> {
+        match &mut self.rest {
+            Rest::Whole(_) => {}
+            Rest::Events { deadlines, .. } | Rest::Pieces { deadlines, .. } => *deadlines = now,
         }
-        let (patience, name) = if upload.stream() {
-            (timeouts.first_byte, Timeout::FirstByte)
-        } else {
-            (timeouts.total, Timeout::Total)
-        };
-        let due = upload.due(patience);
-        self.first = due.unwrap_or_else(|| Instant::now() + patience);
-        self.first_name = name;
-        Ok(!upload.is_complete())
-    }
-}
-
-impl Rest {
-    fn set_deadlines(&mut self, now: Deadlines) {
-        match self {
-            Self::Whole(_) => {}
-            Self::Events { deadlines, .. } | Self::Pieces { deadlines, .. } => *deadlines = now,
-        }
+        self
     }
 }
 
@@ -161,6 +139,23 @@ impl Failure {
         }
     }
 
+    /// Whether the upstream said that the prompt is longer than its model takes.
+    pub(crate) fn is_too_long(&self) -> bool {
+        match self {
+            Self::Said {
+                status,
+                headers,
+                body,
+                ..
+            } => {
+                let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                is_too_long(*status, content_type, body)
+            }
+            Self::InBand { error, .. } => error.is_too_long(),
+            _ => false,
+        }
+    }
+
     /// For the request's log line: no address, no secret, no text of the upstream.
     pub(crate) fn for_log(&self) -> String {
         match self {
@@ -183,34 +178,31 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
         )));
     };
     let worker = run.flight.worker.clone();
-    let client = run.flight.client.clone();
     let plan = match Plan::new(run, &upstream, dispatch.key) {
         Ok(plan) => plan,
         Err(failure) => return Attempted::Failed(failure),
     };
     let mut deadlines = plan.deadlines;
-    let timeouts = upstream.pool.config.timeouts;
-    let upload = run.flight.upload.clone();
-    let mut arrives = upload.as_ref().is_some_and(|upload| !upload.is_complete());
+    let mut arrives = run.flight.is_arriving();
     let mut soft_clock = soft_clock(run, deadlines.began);
     run.flight
         .record
         .dispatched
         .get_or_insert_with(|| deadlines.began.into_std());
     let mut trying = pin!(plan.carry_out());
-    let mut clock = pin!(sleep_until(deadlines.first));
+    // One clock for both: it rings for the client's sign of life first, where that comes first.
+    let beat = run.flight.beat_due().map(Instant::from_std);
+    let mut clock = pin!(sleep_until(
+        beat.map_or(deadlines.first, |beat| beat.min(deadlines.first))
+    ));
     loop {
         let ended = poll_fn(|cx| {
-            if let Some(upload) = upload.as_ref().filter(|_| arrives) {
-                match deadlines.poll_arrival(upload, &timeouts, cx) {
+            if arrives {
+                match poll_arrival(run, &mut deadlines, cx) {
                     Ok(more) => arrives = more,
                     Err(fault) => return Poll::Ready(Ended::NotArrived(fault)),
                 }
                 clock.as_mut().reset(deadlines.first);
-                if !arrives {
-                    client.exchange.received();
-                    run.flight.record.received = std::time::Instant::now();
-                }
             }
             if let Poll::Ready(tried) = trying.as_mut().poll(cx) {
                 return Poll::Ready(Ended::Tried(tried.map(Box::new)));
@@ -219,8 +211,12 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
                 return Poll::Ready(Ended::Cut);
             }
             // The timer of a task that is busy does not ring, and an upstream can keep one busy with nothing.
-            if clock.as_mut().poll(cx).is_ready() || Instant::now() >= deadlines.first {
+            let rings = clock.as_mut().poll(cx).is_ready();
+            if Instant::now() >= deadlines.first {
                 return Poll::Ready(Ended::Clock);
+            }
+            if rings {
+                return Poll::Ready(Ended::Beat);
             }
             match &mut soft_clock {
                 Some(soft) => soft.as_mut().poll(cx).map(|()| Ended::SoftClock),
@@ -228,14 +224,15 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
             }
         });
         match ended.await {
-            Ended::Tried(Ok(mut answer)) => {
-                answer.rest.set_deadlines(deadlines);
-                return Attempted::Answered(answer);
-            }
+            Ended::Tried(Ok(answer)) => return Attempted::Answered(answer.under(deadlines)),
             Ended::NotArrived(fault) => return Attempted::NotArrived(fault),
             Ended::Tried(Err(failure)) => return Attempted::Failed(failure),
             Ended::Cut => return Attempted::Cut,
             Ended::Clock => return Attempted::Failed(Failure::TimedOut(deadlines.first_name)),
+            Ended::Beat => {
+                respond::send_ahead(run);
+                clock.as_mut().reset(deadlines.first);
+            }
             Ended::SoftClock => {
                 soft_clock = None;
                 if let Turn::Dispatch(next) = run.flight.move_on() {
@@ -244,6 +241,33 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
             }
         }
     }
+}
+
+/// Takes what has come of a request that still arrives, and sets its first clock: it runs from when the upstream last took
+/// something of it, and stands while it is the client that is waited for, who has a clock of its own. False once all has
+/// come.
+fn poll_arrival(run: &mut Run, deadlines: &mut Deadlines, cx: &Context<'_>) -> Result<bool, UploadFault> {
+    let flight = &mut run.flight;
+    let (Some(upload), Some(upstream)) = (&flight.upload, &flight.record.upstream) else {
+        return Ok(false);
+    };
+    if let Some(fault) = upload.drive(cx, false) {
+        return Err(fault);
+    }
+    let timeouts = upstream.pool.config.timeouts;
+    let (patience, name) = if upload.stream() {
+        (timeouts.first_byte, Timeout::FirstByte)
+    } else {
+        (timeouts.total, Timeout::Total)
+    };
+    deadlines.first = upload.due(patience).unwrap_or_else(|| Instant::now() + patience);
+    deadlines.first_name = name;
+    let complete = upload.is_complete();
+    if complete {
+        flight.client.exchange.received();
+        flight.record.received = std::time::Instant::now();
+    }
+    Ok(!complete)
 }
 
 /// When a stream moves on from an endpoint that has not begun it, if its route wants that.
@@ -257,6 +281,7 @@ fn soft_clock(run: &Run, began: Instant) -> Option<Pin<Box<Sleep>>> {
 enum Ended {
     Tried(Result<Box<Answer>, Failure>),
     Clock,
+    Beat,
     SoftClock,
     Cut,
     NotArrived(UploadFault),

@@ -3,18 +3,20 @@
 
 use super::headers::request_id;
 use super::upload::Upload;
+use super::waiting::Shared;
 use crate::client::connection::Client;
 use crate::clock::unix_seconds;
 use crate::driver::Turn;
 use crate::server::Worker;
-use crate::snapshot::{Snapshot, Upstream};
+use crate::snapshot::{RouteEntry, Snapshot, Upstream};
 use crate::telemetry::decisions::Taken;
 use crate::telemetry::outcome::Outcome;
 use crate::telemetry::record::Record;
+use crate::telemetry::trace::Trace;
 use http::HeaderMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::{Arrival, Ended, Outcome as Ending};
 use weighbridge_core::{Event, RequestId};
@@ -38,6 +40,16 @@ pub(crate) struct Flight {
     finished: bool,
     /// Whether the client asked for the decision's explanation.
     explain: bool,
+    /// What is shared with the stream's wait, where there is one.
+    shared: Option<Rc<Shared>>,
+    /// Streams: time without a byte after which the client is sent a sign of life.
+    pub(crate) heartbeat: Option<Duration>,
+    /// Whether the head went ahead of the answer, so that whatever comes must be events under it.
+    pub(crate) head_sent: bool,
+    /// Whether the answer is read to its end when the client leaves.
+    pub(crate) reads_on: bool,
+    /// Whether it has left.
+    left: bool,
 }
 
 impl Flight {
@@ -48,7 +60,7 @@ impl Flight {
             worker: worker.clone(),
             client: client.clone(),
             snapshot: worker.gateway.snapshot_full(),
-            record: Record::new(request_id(headers)),
+            record: Record::new(request_id(headers), Trace::of(headers)),
             upload: None,
             upstream_key: 0,
             id: worker.gateway.next_request(),
@@ -56,7 +68,42 @@ impl Flight {
             known: false,
             finished: false,
             explain: false,
+            shared: None,
+            heartbeat: None,
+            head_sent: false,
+            reads_on: false,
+            left: false,
         }
+    }
+
+    /// Notes what the request shares with whoever waits for it.
+    pub(crate) fn await_with(&mut self, shared: &Rc<Shared>, heartbeat: Option<Duration>) {
+        self.shared = Some(shared.clone());
+        self.heartbeat = heartbeat;
+    }
+
+    /// When the client must hear something, if it has heard nothing yet.
+    pub(crate) fn beat_due(&self) -> Option<Instant> {
+        let every = self.heartbeat.filter(|_| !self.head_sent)?;
+        self.record.received.checked_add(every)
+    }
+
+    /// Sends `head` ahead of the answer.
+    pub(crate) fn send_ahead(&mut self, head: HeaderMap) {
+        if let Some(shared) = &self.shared {
+            self.head_sent = true;
+            shared.send_ahead(head);
+        }
+    }
+
+    /// The client leaves, and the request goes on for nobody.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
+    }
+
+    /// Whether the client has left.
+    pub(crate) fn has_left(&self) -> bool {
+        self.left || self.shared.as_ref().is_some_and(|shared| shared.has_left())
     }
 
     /// The request's number at the scheduler.
@@ -86,6 +133,16 @@ impl Flight {
 
     /// The running attempt has ended; what next?
     pub(crate) fn ended(&mut self, outcome: Ending, committed: bool) -> Turn {
+        self.end_attempt(outcome, (committed, false))
+    }
+
+    /// The running attempt has failed before anything of it reached the client; what next? `too_long`: the upstream said
+    /// that the prompt is.
+    pub(crate) fn failed(&mut self, outcome: Ending, too_long: bool) -> Turn {
+        self.end_attempt(outcome, (false, too_long))
+    }
+
+    fn end_attempt(&mut self, outcome: Ending, (committed, too_long): (bool, bool)) -> Turn {
         let Some(attempt) = self.attempt.take() else {
             return Turn::Nothing;
         };
@@ -94,7 +151,9 @@ impl Flight {
             request: self.id,
             attempt,
             outcome,
-            committed,
+            // Nobody waits for another attempt.
+            committed: committed || self.has_left(),
+            too_long,
         }))
     }
 
@@ -115,16 +174,11 @@ impl Flight {
         turn
     }
 
-    /// The upstream of `dispatch`, by the snapshot that the request started with, or the current one where a reload
-    /// came in between.
+    /// The upstream of `dispatch`, by the snapshot that the request started with, or as it is known now where the fleet
+    /// has changed in between.
     fn upstream(&self, dispatch: &Dispatch) -> Option<Arc<Upstream>> {
-        self.snapshot.upstream(dispatch.endpoint).cloned().or_else(|| {
-            self.worker
-                .gateway
-                .snapshot()
-                .upstream(dispatch.endpoint)
-                .cloned()
-        })
+        let known = self.snapshot.upstream(dispatch.endpoint).cloned();
+        known.or_else(|| self.worker.gateway.upstream(dispatch.endpoint))
     }
 
     fn dispatched(&mut self, dispatch: &Dispatch) {
@@ -156,9 +210,9 @@ impl Flight {
                 request_id: self.record.request_id.clone(),
                 time: SystemTime::now(),
                 attempt: dispatch.attempt,
-                target: target.map(|target| target.name.clone()).unwrap_or_default(),
-                endpoint: upstream.name.clone(),
-                endpoint_id: upstream.id,
+                target: target.map(|target| target.name.clone()),
+                endpoint: Some(upstream.name.clone()),
+                refused: None,
                 decision: dispatch.decision.clone(),
                 explanation: dispatch.explanation.as_deref().cloned().map(Arc::new),
             },
@@ -190,6 +244,27 @@ impl Flight {
         self.worker.gateway.homes.put(id, home, unix_seconds());
     }
 
+    /// Notes among the decisions that `route` had nothing to choose for `arrival`.
+    pub(crate) fn refused(&self, route: &RouteEntry, arrival: &Arrival, why: &'static str) {
+        let gateway = &self.worker.gateway;
+        let Some(explanation) = gateway.explain(arrival) else {
+            return;
+        };
+        gateway.decisions.push(
+            &route.name,
+            Taken {
+                request_id: self.record.request_id.clone(),
+                time: SystemTime::now(),
+                attempt: self.record.attempts,
+                target: None,
+                endpoint: None,
+                refused: Some(why),
+                decision: explanation.decision.clone(),
+                explanation: Some(Arc::new(explanation)),
+            },
+        );
+    }
+
     fn count_attempt(&self, outcome: Outcome) {
         if let Some(upstream) = &self.record.upstream {
             upstream.attempts.ended(outcome);
@@ -219,6 +294,11 @@ impl Flight {
         if std::mem::take(&mut self.known) {
             self.worker.gateway.tell(Event::Withdraw(self.id));
         }
+        let (outcome, status) = if self.has_left() {
+            (Outcome::ClientClosed, 499)
+        } else {
+            (outcome, status)
+        };
         let gateway = &self.worker.gateway;
         self.record
             .finish((&gateway.sink, &self.snapshot.config.log), outcome, status);
@@ -228,8 +308,13 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         self.finish(Outcome::ClientClosed, 499);
-        // Runs until the connection has written it: it tells the lifecycle then.
-        self.client.exchange.ended();
+        if self.has_left() {
+            // Its connection has ended without it.
+            self.worker.gateway.lifecycle.ended();
+        } else {
+            // Runs until the connection has written it: it tells the lifecycle then.
+            self.client.exchange.ended();
+        }
     }
 }
 

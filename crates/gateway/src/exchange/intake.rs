@@ -8,6 +8,7 @@ use super::upload::{Bounds, Upload, UploadFault};
 use super::{HEAD_MAX, HEADERS_MAX};
 use crate::clock::unix_seconds;
 use crate::lifecycle::Phase;
+use crate::memory::{Metered, Room};
 use crate::snapshot::RouteEntry;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub(crate) struct Intake {
     pub(crate) body: Bytes,
     /// Whether nothing of the body may change.
     pub(crate) as_is: bool,
+    /// What it takes of the memory for bodies.
+    pub(crate) _room: Option<Room>,
     pub(crate) peek: Peek,
     pub(crate) route: Arc<RouteEntry>,
     /// The model as it goes upstream where the pool names none: the body's, or that of the override header.
@@ -147,8 +150,8 @@ pub(crate) async fn take(
 
 /// A body, or as much of it as it takes to know where it goes.
 enum Arrived {
-    /// All of it.
-    Whole(Bytes),
+    /// All of it, and what it takes of the memory for bodies.
+    Whole(Bytes, Option<Room>),
     /// A form that may still arrive, and the model it names; the flight holds it.
     Form(Option<String>),
 }
@@ -168,8 +171,12 @@ fn look(
     mut flight: Flight,
     (api, protocol): (Api, Protocol),
     parts: Parts,
-    (body, presented_key): (Arrived, Option<String>),
+    (mut body, presented_key): (Arrived, Option<String>),
 ) -> Result<(Flight, Taken), Box<Refused>> {
+    let room = match &mut body {
+        Arrived::Whole(_, room) => room.take(),
+        Arrived::Form(_) => None,
+    };
     let (body, peek) = match peek(&flight, api, &parts, body) {
         Ok(found) => found,
         Err(error) => return Err(refuse(flight, protocol, *error, Outcome::ClientError)),
@@ -188,6 +195,7 @@ fn look(
         query: parts.uri.query().map(str::to_owned),
         as_is: api == Api::Response || (api == Api::Passthrough && peek.model.is_none()),
         body,
+        _room: room,
         peek,
         route,
         model,
@@ -282,7 +290,7 @@ fn peek(flight: &Flight, api: Api, parts: &Parts, body: Arrived) -> Result<(Byte
             let stream = flight.upload.as_ref().is_some_and(Upload::stream);
             return Ok((Bytes::new(), Peek::outside(model, stream)));
         }
-        Arrived::Whole(body) => body,
+        Arrived::Whole(body, _) => body,
     };
     if api == Api::Response {
         let streams = |query: &str| query.split('&').any(|pair| pair == "stream=true");
@@ -315,7 +323,8 @@ async fn read_body(
     headers: &HeaderMap,
     body: Incoming,
 ) -> Result<Arrived, (ErrorBody, Outcome)> {
-    let most = flight.snapshot.config.server.max_body;
+    let server = &flight.snapshot.config.server;
+    let most = server.max_body;
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && encoding != "identity"
     {
@@ -326,24 +335,29 @@ async fn read_body(
     let said = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse().ok());
+    let worker = flight.worker.clone();
+    let over = || worker.gateway.lifecycle.phase() == Phase::Cutting;
+    let memory = &worker.gateway.body_memory;
+    let mut body = Metered::new(body, said, (memory, memory.limit(server.body_memory, most)));
     if api.takes_form()
         && let Some(kind) = headers.get(CONTENT_TYPE)
         && let Some(boundary) = boundary(kind.as_bytes()).map_err(form_error)?
     {
         return read_form(flight, body, (said, most), &boundary).await;
     }
-    let worker = flight.worker.clone();
-    let over = || worker.gateway.lifecycle.phase() == Phase::Cutting;
-    let collected = body::collect(body, (said, most), over).await;
+    let collected = body::collect(&mut body, (said, most), over).await;
+    if body.refused() {
+        return Err((ErrorBody::no_room(), Outcome::Unavailable));
+    }
     collected
-        .map(Arrived::Whole)
+        .map(|bytes| Arrived::Whole(bytes, Some(body.into_room())))
         .map_err(|fault| body_error(flight, fault))
 }
 
 /// A form, up to the point where its model is known.
 async fn read_form(
     flight: &mut Flight,
-    body: Incoming,
+    body: Metered,
     bounds: Bounds,
     boundary: &str,
 ) -> Result<Arrived, (ErrorBody, Outcome)> {
@@ -364,6 +378,7 @@ pub(crate) fn upload_error(flight: &Flight, fault: UploadFault) -> (ErrorBody, O
     match fault {
         UploadFault::Body(fault) => body_error(flight, fault),
         UploadFault::Form(error) => form_error(error),
+        UploadFault::NoRoom => (ErrorBody::no_room(), Outcome::Unavailable),
         UploadFault::Unwanted => body_error(flight, Fault::BrokeOff),
     }
 }

@@ -1,5 +1,6 @@
 //! What the gateway answers by itself: liveness, readiness, the list of models.
 
+use super::cors::Page;
 use super::flight::Flight;
 use super::headers::{X_REQUEST_ID, request_id};
 use super::intake::ModelsQuestion;
@@ -29,6 +30,9 @@ pub(crate) fn liveness(gateway: &Gateway, request: &Request<Incoming>) -> Option
     let mut response = Response::new(AnswerBody::Whole(Some(Bytes::from_static(text.as_bytes()))));
     *response.status_mut() = status;
     let headers = response.headers_mut();
+    if let Some(page) = Page::of(gateway.snapshot().config.cors.as_ref(), request.headers()) {
+        page.mark(headers);
+    }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Ok(id) = HeaderValue::try_from(&*request_id(request.headers())) {
         headers.insert(X_REQUEST_ID, id);

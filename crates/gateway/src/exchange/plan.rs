@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use weighbridge_config::resolved::Usage;
 use weighbridge_wire::{Api, StreamObserver, Timeout, UnaskedUsage, body_error, retry_after, rewrite};
 
@@ -29,6 +29,10 @@ use weighbridge_wire::{Api, StreamObserver, Timeout, UnaskedUsage, body_error, r
 const HELD_MAX: usize = 256 * 1024;
 /// Most bytes of an error answer, or of a stream's first event, that are read before deciding.
 const LOOK_MAX: usize = 64 * 1024;
+/// Longest time for which the text of an error answer is read, after its head.
+const ERROR_WITHIN: Duration = Duration::from_secs(2);
+/// Time by which that ends before the attempt's own clock, which would take the status away.
+const ERROR_MARGIN: Duration = Duration::from_millis(20);
 /// Idle time after which a reused connection's silent end may mean that the upstream had closed it.
 const RESEND_IDLE: Duration = Duration::from_millis(100);
 /// Longest time from the write to that end for the upstream not to have begun.
@@ -70,12 +74,18 @@ impl Plan {
         let pool = &upstream.pool;
         let mut headers = headers::forwarded(&intake.headers, pool.config.forward_client_key);
         headers.insert(HOST, upstream.host.clone());
-        if let Some((name, value)) = pool.credentials.get(usize::from(key)) {
+        // A request that began before a reload with more keys may have the turn of one that its config does not know.
+        let credential = pool
+            .credentials
+            .get(usize::from(key))
+            .or_else(|| pool.credentials.first());
+        if let Some((name, value)) = credential {
             headers.insert(name, value.clone());
         }
         if let Ok(id) = HeaderValue::try_from(&*run.flight.record.request_id) {
             headers.insert(X_REQUEST_ID, id);
         }
+        run.flight.record.trace.put(&mut headers);
         let timeouts = pool.config.timeouts;
         let began = Instant::now();
         headers::ask_for_identity(&mut headers);
@@ -279,11 +289,13 @@ impl Plan {
         let Head { mut link, response } = head;
         let (parts, mut body) = response.into_parts();
         let mut said = Bytes::new();
+        // Its status is known, and worth more than the end of its text.
+        let until = (Instant::now() + ERROR_WITHIN).min(self.deadlines.first - ERROR_MARGIN);
         let whole = loop {
-            match next(&mut link, &mut body).await {
-                Some(Ok(data)) if said.len() + data.len() <= LOOK_MAX => said = joined(said, data),
-                None => break true,
-                Some(_) => break false,
+            match timeout_at(until, next(&mut link, &mut body)).await {
+                Ok(Some(Ok(data))) if said.len() + data.len() <= LOOK_MAX => said = joined(said, data),
+                Ok(None) => break true,
+                Ok(Some(_)) | Err(_) => break false,
             }
         };
         if whole {
@@ -387,7 +399,7 @@ fn is_io(error: &hyper::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }
 
-fn is_encoded(headers: &HeaderMap) -> bool {
+pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     headers
         .get(CONTENT_ENCODING)
         .is_some_and(|coding| coding != "identity")

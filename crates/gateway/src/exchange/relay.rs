@@ -1,11 +1,14 @@
 //! Bodies of answers: bytes at hand, or a relay from the upstream's connection to the client's.
 
 use super::attempt::Deadlines;
+use super::clocks::{Clocks, Ring};
 use super::flight::Flight;
+use super::guard::{Guard, last_blank_line};
 use super::headers::secrets_blanked;
 use super::plan::joined;
 use super::prompt::Prompt;
 use super::stored;
+use super::waiting::{COMMENT, COMMENT_LINE, Waited, Waiting, read_on, sign_of_life};
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
@@ -13,14 +16,12 @@ use crate::upstream::link::Link;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{Api, ErrorBody, PassingUsage, StreamObserver, Timeout, UnaskedUsage};
+use weighbridge_wire::{Api, ErrorBody, StreamObserver, Timeout, UnaskedUsage, end_usage};
 
 /// An answer's body was cut; the codec closes the connection, so that the client sees it.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,8 @@ const PIECE_MIN: usize = 256;
 pub(crate) enum AnswerBody {
     /// All of it.
     Whole(Option<Bytes>),
+    /// A stream whose answer has not begun.
+    Waiting(Box<Waiting>),
     /// A stream of events.
     Events(Box<Relay>),
     /// A large answer.
@@ -61,15 +64,35 @@ pub(crate) struct Relay {
     /// For streams.
     observer: Option<Box<StreamObserver>>,
     unasked: Option<UnaskedUsage>,
-    /// For answers in one piece.
-    passing: Option<Box<PassingUsage>>,
+    /// Keeps secrets from passing in pieces.
+    guard: Guard,
     prompt: Prompt,
+    /// Of large answers in one piece.
+    end: End,
     clocks: Clocks,
     closing: Closing,
     /// The last look found data.
     flows: bool,
     /// Bytes passed on in this turn.
     turn: usize,
+}
+
+/// The last bytes of an answer, where its usage is.
+#[derive(Default)]
+struct End(Vec<u8>);
+
+/// Longest end that is kept, bytes; twice that while it is gathered.
+const END_MAX: usize = 2048;
+
+impl End {
+    fn add(&mut self, data: &[u8]) {
+        let newest = &data[data.len().saturating_sub(END_MAX)..];
+        if self.0.len() + newest.len() > 2 * END_MAX {
+            let older = self.0.len().saturating_sub(END_MAX);
+            self.0.drain(..older);
+        }
+        self.0.extend_from_slice(newest);
+    }
 }
 
 /// How far a relay that ends has come.
@@ -84,55 +107,6 @@ enum Closing {
     Cut,
     /// It is going out.
     CutNow,
-}
-
-/// The clocks of a relay: one timer, set to whichever is next, moved lazily.
-struct Clocks {
-    timer: Pin<Box<Sleep>>,
-    /// Newest event that is not a comment.
-    progress: Option<Instant>,
-    first: (Instant, Timeout),
-    idle: Duration,
-    whole: Option<Instant>,
-}
-
-impl Clocks {
-    fn due(&self) -> (Instant, Timeout) {
-        let next = match self.progress {
-            Some(at) => (at + self.idle, Timeout::Idle),
-            None => self.first,
-        };
-        match self.whole {
-            Some(whole) if whole < next.0 => (whole, Timeout::StreamTotal),
-            _ => next,
-        }
-    }
-
-    /// Which clock has run out, without asking the timer: one of a task that is busy does not ring.
-    fn over(&self) -> Option<Timeout> {
-        let (at, which) = self.due();
-        (Instant::now() >= at).then_some(which)
-    }
-
-    /// Which clock ran out, if one has.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Timeout> {
-        while self.timer.as_mut().poll(cx).is_ready() {
-            let (at, which) = self.due();
-            if Instant::now() >= at {
-                return Poll::Ready(which);
-            }
-            self.timer.as_mut().reset(at);
-        }
-        // A deadline that moved closer than the timer is only that of the first progress after a long wait.
-        let (at, _) = self.due();
-        if at < self.timer.deadline() {
-            self.timer.as_mut().reset(at);
-            if self.timer.as_mut().poll(cx).is_ready() {
-                return self.poll_over(cx);
-            }
-        }
-        Poll::Pending
-    }
 }
 
 /// Data that arrived together, as one: the codec frames and writes each piece it is given by itself, which costs more
@@ -190,35 +164,21 @@ impl Relay {
     ) -> Self {
         let timeouts = upstream.pool.config.timeouts;
         let streams = source.observer.is_some();
-        let began = source.deadlines.began;
         let now = Instant::now();
-        let clocks = Clocks {
-            timer: Box::pin(tokio::time::sleep_until(source.deadlines.first)),
-            progress: None,
-            first: (source.deadlines.first, source.deadlines.first_name),
-            idle: timeouts.idle,
-            whole: timeouts
-                .stream_total
-                .filter(|_| streams)
-                .map(|total| began + total),
-        };
-        let failed = source
+        let clocks = Clocks::new(source.deadlines, timeouts, (streams, flight.heartbeat), now);
+        if let Some(whole) = clocks.whole() {
+            flight.client.exchange.deadline.set(Some(whole));
+        }
+        let secrets = &upstream.pool.secrets;
+        let mut guard = Guard::new(streams && source.unasked.is_none() && !secrets.is_empty());
+        let begun = source
             .observer
             .as_ref()
-            .is_some_and(|observer| observer.error().is_some());
-        let mut first = source.first;
+            .filter(|observer| !observer.at_boundary());
+        let end = begun.map_or(source.first.len(), |_| last_blank_line(&source.first));
+        let mut first = guard.feed(source.first, end, secrets);
         if let Some(unasked) = &mut source.unasked {
             first = unasked.feed(first);
-        }
-        if failed {
-            first = secrets_blanked(first, &upstream.pool.secrets);
-        }
-        let mut passing = (!streams)
-            .then(|| PassingUsage::of(api, &first))
-            .flatten()
-            .map(Box::new);
-        if let Some(passing) = &mut passing {
-            passing.feed(&first);
         }
         let mut relay = Self {
             flight,
@@ -229,8 +189,9 @@ impl Relay {
             source: Some((source.link, source.body)),
             observer: source.observer,
             unasked: source.unasked,
-            passing,
+            guard,
             prompt: source.prompt,
+            end: End::default(),
             clocks,
             closing: Closing::No,
             flows: false,
@@ -253,6 +214,11 @@ impl Relay {
             let secrets = &relay.upstream.pool.secrets;
             relay.first = relay.first.take().map(|first| secrets_blanked(first, secrets));
             relay.failed();
+        }
+        if relay.observer.is_none()
+            && let Some(first) = &relay.first
+        {
+            relay.end.add(first);
         }
         // What has come whole before it is passed on ends here: where the length is known, the codec asks for nothing
         // behind it.
@@ -294,7 +260,7 @@ impl Relay {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Closing::CutNow if self.flight.client.socket.is_clogged() => {
+                Closing::CutNow if self.flight.client.socket.is_clogged() && !self.flight.has_left() => {
                     // The codec polls again once it has written out what it has.
                     self.closing = Closing::CutNow;
                     return Poll::Pending;
@@ -360,14 +326,33 @@ impl Relay {
                 self.flight.worker.gateway.lifecycle.was_cut();
             }
             self.stop(Ending::Abandoned, Outcome::Unavailable, &ErrorBody::draining());
-        } else if let Poll::Ready(which) = self.clocks.poll_over(cx) {
-            self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
-        } else if self.at_boundary() && self.flight.client.exchange.take_wants_comment() {
-            return Poll::Ready(Some(Ok(Bytes::from_static(b":\n\n"))));
-        } else {
-            return Poll::Pending;
+            return self.poll(cx);
         }
-        self.poll(cx)
+        match self.clocks.poll_ring(cx) {
+            Poll::Ready(Ring::Over(which)) => {
+                self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
+                self.poll(cx)
+            }
+            // Between events only: inside one the next chance is as far away as the last.
+            Poll::Ready(Ring::Beat) if self.at_boundary() => {
+                Poll::Ready(Some(Ok(self.quietly(sign_of_life(self.api)))))
+            }
+            Poll::Ready(Ring::Beat) => self.poll_idle(cx),
+            Poll::Pending if self.at_boundary() && self.flight.client.exchange.take_wants_comment() => {
+                Poll::Ready(Some(Ok(self.quietly(COMMENT))))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// A sign of life between two events, in the form that no reader takes for one.
+    fn quietly(&self, sign: &'static [u8]) -> Bytes {
+        let has_ids = self.observer.as_ref().is_some_and(|observer| observer.has_ids());
+        Bytes::from_static(if sign == COMMENT && has_ids {
+            COMMENT_LINE
+        } else {
+            sign
+        })
     }
 
     fn at_boundary(&self) -> bool {
@@ -380,19 +365,26 @@ impl Relay {
     fn watch(&mut self, mut data: Bytes) -> Bytes {
         let Some(observer) = &mut self.observer else {
             // Large answers in one piece are bounded by `total` alone.
-            if let Some(passing) = &mut self.passing {
-                passing.feed(&data);
-            }
+            self.end.add(&data);
             return data;
         };
         let before = observer.content_events();
         let fed = observer.feed(&data);
         let content = observer.content_events() > before;
+        let at_boundary = observer.at_boundary();
         if fed.progress {
             stored::begun(&self.flight, self.api, observer);
             self.note(Instant::now(), true, content);
+        } else if self.flight.heartbeat.is_some() {
+            self.clocks.heard = Instant::now();
         }
         data.truncate(fed.error_end.unwrap_or(data.len()));
+        let end = if at_boundary {
+            data.len()
+        } else {
+            fed.last_end.unwrap_or_default()
+        };
+        data = self.guard.feed(data, end, &self.upstream.pool.secrets);
         if let Some(unasked) = &mut self.unasked {
             data = unasked.feed(data);
         }
@@ -406,6 +398,7 @@ impl Relay {
     /// The upstream has said that it failed. Whatever it says after that, an end mark above all, would make the answer
     /// look whole.
     fn failed(&mut self) {
+        self.explain("the upstream reported an error inside its stream");
         self.close(Ending::Broken, Outcome::UpstreamStreamError, false);
     }
 
@@ -430,8 +423,10 @@ impl Relay {
         } else if observer.done() || observer.finished() {
             self.close(Ending::Complete, Outcome::Ok, true);
         } else {
+            let error = ErrorBody::stream_cut();
+            self.explain(&error.message);
             self.close(Ending::Broken, Outcome::UpstreamTruncated, false);
-            self.tell(fits, &ErrorBody::stream_cut());
+            self.tell(fits, &error);
         }
     }
 
@@ -451,8 +446,14 @@ impl Relay {
             return;
         }
         let fits = self.at_boundary();
+        self.explain(&error.message);
         self.close(ending, outcome, false);
         self.tell(fits, error);
+    }
+
+    /// Says in the log why the answer is not whole.
+    fn explain(&mut self, why: &str) {
+        self.flight.record.reason = Some(why.to_owned());
     }
 
     /// Ends what the client gets: with an error event where one fits, else by closing.
@@ -467,11 +468,11 @@ impl Relay {
 
     /// Notes what the stream has cost so far.
     fn count(&mut self) {
-        let record = &mut self.flight.record;
         let Some(observer) = &self.observer else {
-            record.usage = self.passing.as_ref().and_then(|passing| passing.usage());
+            self.flight.record.usage = end_usage(self.api, &self.end.0);
             return;
         };
+        let record = &mut self.flight.record;
         record.content_events = observer.content_events();
         let counted = observer.counted(|| self.prompt.tokens());
         record.usage = counted.map(|counted| counted.usage);
@@ -485,9 +486,13 @@ impl Relay {
             self.flight.worker.upstreams.put(&self.upstream, link);
         }
         self.closing = Closing::Ended;
-        let rest = self.unasked.as_mut().map(UnaskedUsage::finish);
-        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
-            self.first = Some(joined(self.first.take().unwrap_or_default(), rest));
+        let rest = match &mut self.unasked {
+            Some(unasked) => unasked.finish(),
+            None => self.guard.finish(),
+        };
+        if !rest.is_empty() {
+            let rest = joined(self.first.take().unwrap_or_default(), rest);
+            self.first = Some(secrets_blanked(rest, &self.upstream.pool.secrets));
         }
         self.count();
         self.flight.ended(ending, true);
@@ -500,10 +505,44 @@ impl Drop for Relay {
         if self.source.is_some() && self.first.is_none() && self.is_whole() {
             self.close(Ending::Complete, Outcome::Ok, false);
         }
+        // A client that takes nothing keeps the relay from looking at this clock itself.
+        if self.source.is_some() && self.clocks.whole().is_some_and(|whole| Instant::now() >= whole) {
+            self.explain(&ErrorBody::timeout(Timeout::StreamTotal).message);
+            self.close(Ending::TimedOut, Outcome::Timeout, false);
+        }
         // Left before the end: what was relayed so far still counts.
         if self.source.is_some() {
             self.count();
         }
+    }
+}
+
+impl Relay {
+    /// Whether the upstream's answer is still wanted though its client leaves.
+    fn goes_on(&self) -> bool {
+        let lifecycle = &self.flight.worker.gateway.lifecycle;
+        self.flight.reads_on
+            && self.source.is_some()
+            && !self.is_whole()
+            && !self.flight.has_left()
+            && self.clocks.over().is_none()
+            && lifecycle.phase() != Phase::Cutting
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        let (Self::Events(relay) | Self::Pieces(relay)) = self else {
+            return;
+        };
+        if !relay.goes_on() {
+            return;
+        }
+        relay.flight.leave();
+        let worker = relay.flight.worker.clone();
+        let body = std::mem::replace(self, Self::Whole(None));
+        let leftover = Box::pin(read_on(worker.clone(), body));
+        worker.leftovers.adopt(leftover);
     }
 }
 
@@ -512,7 +551,16 @@ impl Body for AnswerBody {
     type Error = Cut;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        match self.get_mut() {
+        let body = self.get_mut();
+        if let Self::Waiting(waiting) = body {
+            match waiting.poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Waited::Sign(sign)) => return Poll::Ready(Some(Ok(Frame::data(sign)))),
+                Poll::Ready(Waited::Answer(answer)) => *body = answer,
+            }
+        }
+        match body {
+            Self::Waiting(_) => Poll::Pending,
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Events(relay) | Self::Pieces(relay) => relay
                 .poll(cx)
@@ -527,7 +575,7 @@ impl Body for AnswerBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Events(_) | Self::Pieces(_) => SizeHint::default(),
+            Self::Waiting(_) | Self::Events(_) | Self::Pieces(_) => SizeHint::default(),
         }
     }
 }

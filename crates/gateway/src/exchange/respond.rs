@@ -4,29 +4,88 @@ use super::attempt::{Answer, Failure, Rest};
 use super::flight::Flight;
 use super::headers::{self, X_REQUEST_ID};
 use super::intake::Refused;
+use super::plan::is_encoded;
 use super::prompt::Prompt;
 use super::relay::{AnswerBody, Relay, Source};
 use super::run::Run;
 use super::stored;
 use crate::admin_view;
 use crate::lifecycle::Phase;
+use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_config::resolved::Headers;
 use weighbridge_core::event::Outcome as Ending;
-use weighbridge_wire::{ErrorBody, Protocol, body_usage, client_status, passes_untouched, upstream_error};
+use weighbridge_wire::{
+    ErrorBody, Protocol, body_usage, client_status, estimated_usage, passes_untouched, upstream_error,
+};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Largest `x-weighbridge-explain` header, bytes.
 const EXPLAIN_MAX: usize = 4096;
 
+/// Sends the head of a stream ahead of its answer, with what is known of it by now.
+pub(crate) fn send_ahead(run: &mut Run) {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    unbuffered(&mut headers);
+    add_facts(&mut headers, &run.flight, true);
+    run.flight.send_ahead(headers);
+}
+
+/// Proxies pass each event on at once.
+fn unbuffered(headers: &mut HeaderMap) {
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+}
+
+/// An answer that cannot follow a head that went ahead of it: only events can.
+fn unfit(mut run: Run, rest: Rest) -> Response<AnswerBody> {
+    let (ending, what) = match rest {
+        Rest::Whole(bytes) => {
+            count_whole(&mut run, &bytes);
+            (Ending::Complete, "in one piece, where a stream was asked for")
+        }
+        Rest::Pieces { .. } => (Ending::Broken, "in one piece, where a stream was asked for"),
+        Rest::Events { .. } => (Ending::Broken, "in a coding that was not asked for"),
+    };
+    run.flight.ended(ending, true);
+    let error = ErrorBody::bad_gateway(format!("the engine's answer cannot be used: it came {what}"));
+    self::error(run.flight, run.intake.protocol, error, Outcome::UpstreamError)
+}
+
+/// The start of a stream without a byte order mark, which is one at the very start only.
+fn without_mark(first: Bytes) -> Bytes {
+    match first.strip_prefix(b"\xef\xbb\xbf") {
+        Some(rest) => first.slice_ref(rest),
+        None => first,
+    }
+}
+
+/// Notes what an answer in one piece cost.
+fn count_whole(run: &mut Run, bytes: &Bytes) {
+    let api = run.intake.api;
+    run.flight.record.usage = body_usage(api, bytes);
+    if run.flight.record.usage.is_none()
+        && let Some(usage) = estimated_usage(api, bytes, || Prompt::of(&run.intake.body).tokens())
+    {
+        run.flight.record.usage = Some(usage);
+        run.flight.record.usage_estimated = true;
+    }
+}
+
 /// The answer of an attempt that succeeded so far.
 pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
+    let joins = matches!(answer.rest, Rest::Events { .. }) && !is_encoded(&answer.headers);
+    if run.flight.head_sent && !joins {
+        return unfit(run, answer.rest);
+    }
     let Answer {
         upstream,
         status,
@@ -45,15 +104,29 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
     if let Some(upload) = &run.flight.upload {
         upload.commit();
     }
-    let api = run.intake.api;
     let body = match rest {
         Rest::Whole(bytes) => {
-            run.flight.record.usage = body_usage(api, &bytes);
+            count_whole(&mut run, &bytes);
             stored::answered(&run, &bytes);
             run.flight.ended(Ending::Complete, true);
             run.flight.finish(Outcome::Ok, status.as_u16());
             AnswerBody::Whole(Some(bytes))
         }
+        rest => {
+            if matches!(rest, Rest::Events { .. }) {
+                unbuffered(&mut headers);
+            }
+            relayed(run, upstream, status, rest)
+        }
+    };
+    build(status, headers, body)
+}
+
+/// The body of an answer that is passed on as it comes.
+fn relayed(run: Run, upstream: Arc<Upstream>, status: StatusCode, rest: Rest) -> AnswerBody {
+    let api = run.intake.api;
+    match rest {
+        Rest::Whole(bytes) => AnswerBody::Whole(Some(bytes)),
         Rest::Events {
             first,
             link,
@@ -63,10 +136,9 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             deadlines,
         } => {
             stored::begun(&run.flight, api, &mut observer);
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-            headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+            let head_sent = run.flight.head_sent;
             let source = Source {
-                first,
+                first: if head_sent { without_mark(first) } else { first },
                 link,
                 body,
                 observer: Some(observer),
@@ -74,8 +146,8 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
                 prompt: Prompt::of(&run.intake.body),
                 deadlines,
             };
-            let relay = Relay::new(run.flight, upstream, (api, status.as_u16()), source);
-            AnswerBody::Events(Box::new(relay))
+            let status = if head_sent { 200 } else { status.as_u16() };
+            AnswerBody::Events(Box::new(Relay::new(run.flight, upstream, (api, status), source)))
         }
         Rest::Pieces {
             first,
@@ -96,8 +168,7 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
             let relay = Relay::new(run.flight, upstream, (api, status.as_u16()), source);
             AnswerBody::Pieces(Box::new(relay))
         }
-    };
-    build(status, headers, body)
+    }
 }
 
 /// The answer of a request whose last attempt failed with `failure`, which is the end.
@@ -123,7 +194,8 @@ pub(crate) fn failed(
             let wait = soonest
                 .or(retry_after)
                 .filter(|_| matches!(client, 429 | 503 | 529));
-            if passes_untouched(protocol, status, content_type, &body)
+            if !run.flight.head_sent
+                && passes_untouched(protocol, status, content_type, &body)
                 && !headers::holds_secret(&body, secrets)
             {
                 returned.remove(RETRY_AFTER);
@@ -186,7 +258,7 @@ pub(crate) fn refused(refused: Box<Refused>) -> Response<AnswerBody> {
     response
 }
 
-/// An error of ours, in the client's protocol.
+/// An error of ours, in the client's protocol: an event where the head has been sent.
 pub(crate) fn error(
     mut flight: Flight,
     protocol: Protocol,
@@ -196,6 +268,11 @@ pub(crate) fn error(
     let mut headers = HeaderMap::new();
     set_retry_after(&mut headers, error.retry_after);
     flight.record.reason.get_or_insert_with(|| error.message.clone());
+    if let Some(api) = flight.record.api.filter(|_| flight.head_sent) {
+        let event = error.sse_event_for(api, Some(&flight.record.request_id));
+        flight.finish(outcome, 200);
+        return build(StatusCode::OK, headers, AnswerBody::Whole(Some(event)));
+    }
     let status = error.status;
     let body = error.with_request_id(&*flight.record.request_id).render(protocol);
     headers.insert(CONTENT_TYPE, JSON);

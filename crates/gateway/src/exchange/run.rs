@@ -39,10 +39,10 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
             Turn::Dispatch(dispatch) => match attempt::attempt(&mut run, *dispatch).await {
                 Attempted::Answered(answer) => return respond::answered(run, *answer),
                 Attempted::Failed(failure) => {
-                    let ending = failure.ending();
+                    let (ending, too_long) = (failure.ending(), failure.is_too_long());
                     run.flight.record.reason = Some(failure.for_log());
                     run.last = Some(failure);
-                    run.flight.ended(ending, false)
+                    run.flight.failed(ending, too_long)
                 }
                 Attempted::MovedOn(dispatch) => Turn::Dispatch(dispatch),
                 Attempted::Cut => return run.cut(),
@@ -79,14 +79,33 @@ impl Run {
         );
         let request = self.flight.id();
         self.flight.record.route = Some(route.clone());
-        self.flight.arrive(Arrival {
+        let turn = self.flight.arrive(Arrival {
             request,
             route: route.id,
             protocols,
             session,
             only: self.intake.only,
             explain: self.intake.explain,
-        })
+        });
+        let refused = match turn {
+            Turn::Finish(Verdict::Busy { .. }) => Some("busy"),
+            Turn::Finish(Verdict::Unavailable { .. }) => Some("unavailable"),
+            Turn::Finish(Verdict::Unserved) => Some("unserved"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            // Which filter dropped whom does not depend on the session.
+            let asked = Arrival {
+                request,
+                route: route.id,
+                protocols,
+                session: None,
+                only: self.intake.only,
+                explain: true,
+            };
+            self.flight.refused(route, &asked, why);
+        }
+        turn
     }
 
     fn fall_back(&mut self, route: RouteId) -> Turn {

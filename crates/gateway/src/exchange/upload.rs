@@ -4,6 +4,7 @@
 //! start and then waits for more. Nothing is kept twice; attempts share the pieces.
 
 use super::body::{Fault, broken, latest};
+use crate::memory::{Metered, Room, Stopped};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, SizeHint};
 use hyper::body::Incoming;
@@ -33,6 +34,8 @@ pub(crate) struct Broken;
 pub(crate) enum UploadFault {
     /// It did not arrive as it should.
     Body(Fault),
+    /// There is no memory for it.
+    NoRoom,
     /// What arrived is no form that can be taken.
     Form(FormError),
     /// Nobody wants it any more.
@@ -53,7 +56,9 @@ impl<B> Clone for Upload<B> {
 
 struct Shared<B> {
     /// What is still to come; none once all has come, or no more is wanted.
-    body: Option<B>,
+    body: Option<Metered<B>>,
+    /// The room that what has come takes, once all has.
+    room: Option<Room>,
     said: Option<usize>,
     most: usize,
     scanner: FormScanner,
@@ -77,11 +82,12 @@ struct Shared<B> {
 }
 
 impl<B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin> Upload<B> {
-    pub(crate) fn new(body: B, (said, most): Bounds, scanner: FormScanner) -> Self {
+    pub(crate) fn new(body: Metered<B>, (said, most): Bounds, scanner: FormScanner) -> Self {
         let now = Instant::now();
         let too_large = said.is_some_and(|said| said > most);
         Self(Rc::new(RefCell::new(Shared {
             body: Some(body),
+            room: None,
             said,
             most,
             scanner,
@@ -266,6 +272,7 @@ impl<B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin> Shared<B
             };
             match Pin::new(body).poll_frame(&mut cx) {
                 Poll::Ready(None) => self.end(),
+                Poll::Ready(Some(Err(Stopped::NoRoom))) => self.fail(UploadFault::NoRoom),
                 Poll::Ready(Some(Err(error))) => self.fail(UploadFault::Body(broken(&error))),
                 Poll::Ready(Some(Ok(frame))) => {
                     if let Ok(data) = frame.into_data() {
@@ -297,7 +304,7 @@ impl<B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin> Shared<B
         match self.scanner.finish() {
             Err(error) => self.fail(UploadFault::Form(error)),
             Ok(()) => {
-                self.body = None;
+                self.room = self.body.take().map(Metered::into_room);
                 self.changes += 1;
                 self.moved = Instant::now();
                 self.seal(self.len);

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
-use weighbridge_core::EndpointId;
 use weighbridge_core::explain::{Decision, Explanation};
 
 /// Decisions kept per route.
@@ -16,14 +15,14 @@ pub struct Taken {
     pub request_id: Arc<str>,
     /// When.
     pub time: SystemTime,
-    /// 1 for the first attempt.
+    /// 1 for the first attempt; where nothing was chosen, how many there had been.
     pub attempt: u32,
-    /// Name of the winner's target.
-    pub target: Arc<str>,
+    /// Name of the winner's target; none where nothing could be chosen.
+    pub target: Option<Arc<str>>,
     /// Name of the winner.
-    pub endpoint: Arc<str>,
-    /// The winner.
-    pub endpoint_id: EndpointId,
+    pub endpoint: Option<Arc<str>>,
+    /// Why nothing was chosen: `busy`, `unavailable` or `unserved`.
+    pub refused: Option<&'static str>,
     /// Why, in short.
     pub decision: Decision,
     /// Why, in full, where it was asked for or sampled. Shared, so that reading the ring never copies it.

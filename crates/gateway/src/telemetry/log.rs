@@ -1,6 +1,7 @@
-//! Request log: one JSON line each on standard output, written by one thread so that no request waits for it.
+//! Lines for a reader who may be slow, such as the request log on standard output: written by one thread, so that no
+//! request waits for it.
 
-use super::metrics::Metrics;
+use prometheus_client::metrics::counter::Counter;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
@@ -15,11 +16,14 @@ const GATHER: Duration = Duration::from_millis(5);
 /// Longest wait for queued lines to be written.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
+/// Counts lines that found the queue full.
+pub type Dropped = Counter;
+
 /// Hands lines to the writer.
 #[derive(Clone)]
 pub struct LogWriter {
     lines: SyncSender<Message>,
-    metrics: Metrics,
+    dropped: Dropped,
 }
 
 enum Message {
@@ -32,18 +36,18 @@ impl LogWriter {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(mut out: Box<dyn Write + Send>, metrics: Metrics) -> std::io::Result<Self> {
+    pub fn start(thread: &str, mut out: Box<dyn Write + Send>, dropped: Dropped) -> std::io::Result<Self> {
         let (lines, received) = sync_channel(QUEUE);
         std::thread::Builder::new()
-            .name("request-log".into())
+            .name(thread.to_owned())
             .spawn(move || write_all(&received, &mut *out))?;
-        Ok(Self { lines, metrics })
+        Ok(Self { lines, dropped })
     }
 
     /// Queues one line, which holds its own newline.
-    pub(crate) fn line(&self, line: Vec<u8>) {
+    pub fn line(&self, line: Vec<u8>) {
         if let Err(TrySendError::Full(_)) = self.lines.try_send(Message::Line(line)) {
-            self.metrics.log_dropped();
+            self.dropped.inc();
         }
     }
 
@@ -118,7 +122,7 @@ mod tests {
     #[test]
     fn every_line_is_written_once_and_in_order() {
         let out = Shared::default();
-        let log = LogWriter::start(Box::new(out.clone()), Metrics::new()).unwrap();
+        let log = LogWriter::start("test", Box::new(out.clone()), Dropped::default()).unwrap();
         let mut expected = String::new();
         // More than a batch, so that it is written in several.
         for number in 0..10_000 {
@@ -154,12 +158,14 @@ mod tests {
     #[test]
     fn a_reader_that_reads_nothing_is_not_waited_for() {
         let (reader, pipe) = std::sync::mpsc::channel();
-        let log = LogWriter::start(Box::new(Stuck(pipe)), Metrics::new()).unwrap();
+        let dropped = Dropped::default();
+        let log = LogWriter::start("test", Box::new(Stuck(pipe)), dropped.clone()).unwrap();
         // More than the queue holds, so that the wish to flush does not even fit.
         for _ in 0..2 * QUEUE {
             log.line(b"x\n".to_vec());
         }
         assert!(!log.flush());
+        assert!(dropped.get() > 0);
         drop(reader);
     }
 }

@@ -7,6 +7,7 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Seconds; from a cache hit to an hour of generation.
@@ -158,7 +159,16 @@ impl Metrics {
             metrics: self.clone(),
             pool: pool.clone(),
             endpoint: endpoint.clone(),
+            gone: AtomicBool::new(false),
             counters: Default::default(),
+        }
+    }
+
+    /// Drops the series of an endpoint that is gone.
+    pub(crate) fn forget(&self, of: &AttemptCounters) {
+        of.gone.store(true, Ordering::Relaxed);
+        for outcome in Outcome::ALL {
+            self.0.attempts.remove(&of.labels(outcome));
         }
     }
 
@@ -212,8 +222,18 @@ impl Metrics {
         self.0.reload_success.set(i64::from(well));
     }
 
-    pub(crate) fn log_dropped(&self) {
-        self.0.log_dropped.inc();
+    pub(crate) fn log_dropped(&self) -> Counter {
+        self.0.log_dropped.clone()
+    }
+
+    /// Shows `dropped`, the count of the gateway's own messages that were not read.
+    pub fn show_dropped_messages(&self, dropped: Counter) {
+        let mut registry = self.0.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register(
+            "weighbridge_messages_dropped",
+            "Messages of the gateway dropped because standard error was not read",
+            dropped,
+        );
     }
 }
 
@@ -364,18 +384,27 @@ pub struct AttemptCounters {
     metrics: Metrics,
     pool: Arc<str>,
     endpoint: Arc<str>,
+    /// Its series have been dropped and must not come back.
+    gone: AtomicBool,
     counters: [OnceLock<Counter>; Outcome::ALL.len()],
 }
 
 impl AttemptCounters {
     pub(crate) fn ended(&self, outcome: Outcome) {
         let counter = self.counters[outcome as usize].get_or_init(|| {
-            self.metrics.0.attempts.get_or_create_owned(&AttemptLabels {
-                pool: self.pool.clone(),
-                endpoint: self.endpoint.clone(),
-                outcome: outcome.as_str(),
-            })
+            if self.gone.load(Ordering::Relaxed) {
+                return Counter::default();
+            }
+            self.metrics.0.attempts.get_or_create_owned(&self.labels(outcome))
         });
         counter.inc();
+    }
+
+    fn labels(&self, outcome: Outcome) -> AttemptLabels {
+        AttemptLabels {
+            pool: self.pool.clone(),
+            endpoint: self.endpoint.clone(),
+            outcome: outcome.as_str(),
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::log::LogWriter;
 use super::metrics::Metrics;
 use super::outcome::Outcome;
 use super::slowest::Slowest;
+use super::trace::{Trace, TraceId};
 use crate::clock::rfc3339;
 use crate::snapshot::{RouteEntry, Upstream};
 use serde::Serialize;
@@ -18,6 +19,7 @@ use weighbridge_wire::{Api, Usage};
 pub struct Record {
     /// As the client sees it.
     pub request_id: Arc<str>,
+    pub(crate) trace: Trace,
     pub(crate) api: Option<Api>,
     pub(crate) key: Option<Arc<KeyRecord>>,
     pub(crate) route: Option<Arc<RouteEntry>>,
@@ -50,6 +52,7 @@ pub struct Record {
 struct Line<'a> {
     time: String,
     request_id: &'a str,
+    trace_id: TraceId,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,10 +113,11 @@ fn millis(duration: Duration) -> f64 {
 impl Record {
     /// A request whose head has just arrived.
     #[must_use]
-    pub fn new(request_id: Arc<str>) -> Self {
+    pub(crate) fn new(request_id: Arc<str>, trace: Trace) -> Self {
         let started = Instant::now();
         Self {
             request_id,
+            trace,
             api: None,
             key: None,
             route: None,
@@ -210,6 +214,7 @@ impl Record {
         let line = Line {
             time: rfc3339(self.started_wall),
             request_id: &self.request_id,
+            trace_id: self.trace.id,
             key: self.key.as_ref().map(|key| &*key.name),
             tenant: self.key.as_ref().and_then(|key| key.tenant.as_deref()),
             api: self.api.map(Api::path),

@@ -4,7 +4,6 @@ use super::link::Link;
 use crate::snapshot::Upstream;
 use rustls::pki_types::ServerName;
 use std::io;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -32,10 +31,14 @@ pub(crate) enum Stream {
 
 /// Connects before `deadline`.
 pub(crate) async fn connect(upstream: &Upstream, deadline: Instant) -> Result<Link, ConnectError> {
-    match tokio::time::timeout_at(deadline, open(upstream)).await {
+    let opened = match tokio::time::timeout_at(deadline, open(upstream)).await {
         Ok(opened) => opened,
         Err(_) => Err(ConnectError::Timeout),
+    };
+    if let (Err(_), Some(bell)) = (&opened, &upstream.pool.bell) {
+        bell.notify_one();
     }
+    opened
 }
 
 /// Connects without TLS to an address; the caller bounds the time.
@@ -48,16 +51,16 @@ pub(crate) async fn connect_to(address: std::net::SocketAddr) -> Result<Link, Co
 }
 
 async fn open(upstream: &Upstream) -> Result<Link, ConnectError> {
-    let (host, port) = (upstream.url.host.as_str(), upstream.url.port);
-    let connected = match host.parse::<IpAddr>() {
-        Ok(address) => TcpStream::connect((address, port)).await,
-        Err(_) => TcpStream::connect((host, port)).await,
-    };
-    let stream = connected.map_err(|error| match error.kind() {
-        io::ErrorKind::ConnectionRefused => ConnectError::Refused,
-        io::ErrorKind::TimedOut => ConnectError::Timeout,
-        _ => ConnectError::Other(format!("connecting: {error}")),
-    })?;
+    let host = upstream.url.host.as_str();
+    let stream = upstream
+        .addresses
+        .connect()
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => ConnectError::Refused,
+            io::ErrorKind::TimedOut => ConnectError::Timeout,
+            _ => ConnectError::Other(format!("connecting: {error}")),
+        })?;
     stream
         .set_nodelay(true)
         .map_err(|error| ConnectError::Other(format!("TCP_NODELAY: {error}")))?;

@@ -75,13 +75,16 @@ impl Connections {
         }
     }
 
-    /// Closes idle connections past their time, for ever.
+    /// Closes idle connections past their time, and those to endpoints that are gone, for ever.
     pub(crate) async fn keep_tidy(worker: Rc<Worker>) {
         loop {
             tokio::time::sleep(TIDY_EVERY).await;
             let now = Instant::now();
-            worker.upstreams.idle.borrow_mut().retain(|_, links| {
-                links.retain(|link| now < link.until);
+            let snapshot = worker.gateway.snapshot_full();
+            worker.upstreams.idle.borrow_mut().retain(|endpoint, links| {
+                // An endpoint that was taken out gets no request any more.
+                let serves = snapshot.upstream(*endpoint).is_some();
+                links.retain(|link| serves && now < link.until);
                 !links.is_empty()
             });
         }

@@ -1,5 +1,6 @@
 //! One connection: a request, its answer, the next.
 
+use crate::fast::{STAMP, STAMP_DIGITS, stamp};
 use crate::http1::{Body, head_end};
 use memchr::memmem;
 use std::io;
@@ -12,6 +13,8 @@ const READ: usize = 64 * 1024;
 /// Bytes at the end of a stream in which its end marker is looked for; Anthropic's last event and the finished
 /// response of the responses API are the longest.
 const TAIL: usize = 8 * 1024;
+/// Bytes at an event's end in which its stamp is looked for.
+const STAMPED_WITHIN: usize = 96;
 
 /// A good answer.
 pub(super) struct Answered<'a> {
@@ -23,6 +26,8 @@ pub(super) struct Answered<'a> {
     pub(super) events: u64,
     /// Streams only: times between arrivals.
     pub(super) gaps: &'a [Duration],
+    /// Streams only: from when an event was written, by its own word, to its arrival.
+    pub(super) delays: &'a [Duration],
 }
 
 /// Why there is no good answer.
@@ -119,6 +124,7 @@ pub(super) struct Exchange {
     inbox: Vec<u8>,
     tail: Vec<u8>,
     gaps: Vec<Duration>,
+    delays: Vec<Duration>,
     facts: Progress,
 }
 
@@ -134,7 +140,7 @@ struct Progress {
 impl Exchange {
     pub(super) fn new(addr: SocketAddr, request: Arc<Vec<u8>>, streams: bool, timeout: Duration) -> Exchange {
         let inbox = Vec::with_capacity(READ);
-        let (tail, gaps, facts) = (Vec::new(), Vec::new(), Progress::default());
+        let (tail, gaps, delays, facts) = (Vec::new(), Vec::new(), Vec::new(), Progress::default());
         Exchange {
             addr,
             request,
@@ -144,6 +150,7 @@ impl Exchange {
             inbox,
             tail,
             gaps,
+            delays,
             facts,
         }
     }
@@ -172,6 +179,7 @@ impl Exchange {
                     first_chunk,
                     events,
                     gaps: &self.gaps,
+                    delays: &self.delays,
                 })
             }
             Err(failure) => {
@@ -200,6 +208,7 @@ impl Exchange {
         self.inbox.clear();
         self.tail.clear();
         self.gaps.clear();
+        self.delays.clear();
         self.facts = Progress::default();
         self.connect().await?;
         let Some(stream) = self.stream.take() else {
@@ -254,6 +263,7 @@ impl Exchange {
     /// Hands what has been read to the body.
     fn take(&mut self, body: &mut Body) -> Result<(), Failure> {
         let (tail, facts, streams) = (&mut self.tail, &mut self.facts, self.streams);
+        let delays = &mut self.delays;
         let before = facts.bytes;
         let used = body.feed(&self.inbox, &mut |data| {
             facts.bytes += data.len() as u64;
@@ -261,7 +271,10 @@ impl Exchange {
                 // An event's end may be cut in two, so the search begins one byte back.
                 let from = tail.len().saturating_sub(1);
                 tail.extend_from_slice(data);
-                facts.events += memmem::find_iter(&tail[from..], b"\n\n").count() as u64;
+                for at in memmem::find_iter(&tail[from..], b"\n\n") {
+                    facts.events += 1;
+                    delays.extend(delay_of(&tail[..from + at]));
+                }
                 if tail.len() > 2 * TAIL {
                     tail.drain(..tail.len() - TAIL);
                 }
@@ -278,6 +291,16 @@ impl Exchange {
         }
         Ok(())
     }
+}
+
+/// How long ago the event that ends here was written, if it says so.
+fn delay_of(seen: &[u8]) -> Option<Duration> {
+    // The stamp stands near the event's end; a look that far costs little.
+    let end = &seen[seen.len().saturating_sub(STAMPED_WITHIN)..];
+    let at = memmem::rfind(end, STAMP)? + STAMP.len();
+    let written = std::str::from_utf8(end.get(at..at + STAMP_DIGITS)?).ok()?;
+    let written: u64 = written.parse().ok()?;
+    Some(Duration::from_nanos(stamp().saturating_sub(written)))
 }
 
 fn has_end_marker(tail: &[u8]) -> bool {

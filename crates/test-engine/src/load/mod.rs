@@ -7,9 +7,11 @@
 //! (coordinated omission).
 
 mod exchange;
+mod hold;
 mod pace;
 mod report;
 
+pub use hold::hold;
 pub use report::{Latency, Report};
 
 use crate::url::Url;
@@ -41,6 +43,8 @@ pub struct Load {
     pub stream: bool,
     /// How long one request may take.
     pub timeout: Duration,
+    /// In what time the connections begin, one after another; zero: all at once.
+    pub ramp: Duration,
 }
 
 impl Load {
@@ -55,6 +59,7 @@ impl Load {
             body: chat_body(200, false),
             stream: false,
             timeout: Duration::from_secs(30),
+            ramp: Duration::ZERO,
         }
     }
 
@@ -71,14 +76,7 @@ impl Load {
     /// A text that says what is wrong with the parameters: a target that is not loopback, no connections, a rate
     /// that is not above 0.
     pub fn run(&self) -> Result<Report, String> {
-        let url = Url::parse(&self.url)?;
-        if !url.addr.ip().is_loopback() {
-            let ip = url.addr.ip();
-            return Err(format!(
-                "{}: {ip} is not a loopback address; load goes to this machine only",
-                self.url
-            ));
-        }
+        let url = loopback(&self.url)?;
         if self.connections == 0 {
             return Err("connections must be at least 1".to_owned());
         }
@@ -103,8 +101,18 @@ impl Load {
         let started = Instant::now();
         let end = started + self.duration;
         let pace = self.rate.map(|rate| Pace::start(rate, started, end));
-        let work = |exchange| tokio::spawn(work(exchange, pace.clone(), end, tally.clone()));
-        let workers: Vec<_> = exchanges.into_iter().map(work).collect();
+        let step = self.ramp / u32::try_from(self.connections).unwrap_or(u32::MAX);
+        let starts = (0..).map(|index| started + step * index);
+        let work = |(exchange, start): (Exchange, Instant)| {
+            let (pace, tally) = (pace.clone(), tally.clone());
+            tokio::spawn(async move {
+                if start > started {
+                    tokio::time::sleep_until(start.into()).await;
+                }
+                work(exchange, pace, end, tally).await;
+            })
+        };
+        let workers: Vec<_> = exchanges.into_iter().zip(starts).map(work).collect();
         let all = async {
             for worker in workers {
                 let _ = worker.await;
@@ -120,7 +128,7 @@ impl Load {
         )
     }
 
-    fn request_bytes(&self, url: &Url) -> Vec<u8> {
+    pub(super) fn request_bytes(&self, url: &Url) -> Vec<u8> {
         let mut head = format!("POST {} HTTP/1.1\r\nhost: {}\r\n", url.path, url.authority);
         if !self
             .headers
@@ -135,6 +143,17 @@ impl Load {
         head += &format!("content-length: {}\r\n\r\n", self.body.len());
         [head.as_bytes(), &self.body].concat()
     }
+}
+
+fn loopback(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text)?;
+    let ip = url.addr.ip();
+    if !ip.is_loopback() {
+        return Err(format!(
+            "{text}: {ip} is not a loopback address; load goes to this machine only"
+        ));
+    }
+    Ok(url)
 }
 
 /// A chat request of about `size` bytes.

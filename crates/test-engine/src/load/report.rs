@@ -70,6 +70,9 @@ pub struct Report {
     /// Streams: time between two arrivals of body bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_gap_us: Option<Latency>,
+    /// Streams of stamped events: from when an event was written to its arrival.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_us: Option<Latency>,
     /// Streams: events received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
@@ -82,6 +85,7 @@ pub(super) struct Tally {
     latency: Histogram<u64>,
     first_chunk: Histogram<u64>,
     gaps: Histogram<u64>,
+    delays: Histogram<u64>,
     errors: BTreeMap<String, u64>,
     events: u64,
     bytes: u64,
@@ -91,11 +95,12 @@ pub(super) struct Tally {
 impl Default for Tally {
     fn default() -> Tally {
         let histogram = || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("fixed bounds that are valid");
-        let (latency, first_chunk, gaps) = (histogram(), histogram(), histogram());
+        let (latency, first_chunk, gaps, delays) = (histogram(), histogram(), histogram(), histogram());
         Tally {
             latency,
             first_chunk,
             gaps,
+            delays,
             errors: BTreeMap::new(),
             events: 0,
             bytes: 0,
@@ -123,6 +128,9 @@ impl Tally {
                     for gap in answered.gaps {
                         record(&mut self.gaps, *gap);
                     }
+                    for delay in answered.delays {
+                        record(&mut self.delays, *delay);
+                    }
                 }
             }
         }
@@ -142,6 +150,7 @@ impl Tally {
             latency_us: Latency::of(&self.latency),
             first_chunk_us: streams(Latency::of(&self.first_chunk)),
             chunk_gap_us: streams(Latency::of(&self.gaps)),
+            delay_us: streams(Latency::of(&self.delays)).filter(|delay| delay.count > 0),
             events: self.streams.then_some(self.events),
             bytes: self.bytes,
         }

@@ -5,17 +5,18 @@ use crate::exit::Failure;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use weighbridge_config::{Config, Loaded, Problems};
+use weighbridge_config::{Config, Loaded, Problem, Problems};
 
 /// Arguments of `weighbridge check`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  weighbridge check --config weighbridge.yaml\n\nExit code: 0 good, 2 bad config."
-)]
+#[command(after_help = "Example:\n  weighbridge check weighbridge.yaml\n\nExit code: 0 good, 2 bad config.")]
 pub(crate) struct Args {
-    /// The config file.
-    #[arg(long, short, value_name = "FILE", default_value = "weighbridge.yaml")]
-    config: PathBuf,
+    /// The config file [default: weighbridge.yaml].
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    /// The same, as `serve` takes it.
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -23,7 +24,9 @@ pub(crate) struct Args {
 
 /// Checks the file and prints the result.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let checked = weighbridge_config::load(&args.config, &|name| std::env::var(name).ok());
+    let given = args.file.or(args.config);
+    let path = given.unwrap_or_else(|| PathBuf::from(super::serve::USUAL_CONFIG));
+    let checked = weighbridge_config::load(&path, &|name| std::env::var(name).ok());
     let text = if args.json {
         as_json(&checked)
     } else {
@@ -33,7 +36,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     checked.map(drop).map_err(|problems| {
         let count = problems.count();
         let noun = if count == 1 { "problem" } else { "problems" };
-        Failure::BadInput(format!("{}: {count} {noun}", args.config.display()))
+        Failure::BadInput(format!("{}: {count} {noun}", path.display()))
     })
 }
 
@@ -45,23 +48,23 @@ fn as_json(checked: &Result<Loaded, Problems>) -> String {
             "warnings": loaded.warnings,
             "config": weighbridge_config::masked(&loaded.config),
         }),
-        Err(problems) => json!({"ok": false, "problems": problems, "warnings": []}),
+        Err(problems) => json!({"ok": false, "problems": problems, "warnings": problems.warnings()}),
     };
     format!("{report:#}\n")
 }
 
 fn as_text(checked: &Result<Loaded, Problems>) -> String {
     match checked {
-        Err(problems) => format!("{problems}\n"),
-        Ok(loaded) => {
-            let mut text = String::new();
-            for warning in &loaded.warnings {
-                let _ = writeln!(text, "warning: {warning}");
-            }
-            text.push_str(&summary(&loaded.config));
-            text
-        }
+        Err(problems) => format!("{problems}\n{}", warnings(problems.warnings())),
+        Ok(loaded) => warnings(&loaded.warnings) + &summary(&loaded.config),
     }
+}
+
+fn warnings(warnings: &[Problem]) -> String {
+    warnings
+        .iter()
+        .map(|warning| format!("warning: {warning}\n"))
+        .collect()
 }
 
 fn summary(config: &Config) -> String {

@@ -77,7 +77,7 @@ fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
 
 /// Runs until interrupted, or for `--duration`.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    serve::init_log("warn");
+    let _flushed = serve::init_log("warn")?;
     serve::runtime()?.block_on(Box::pin(demonstrate(args)))
 }
 

@@ -6,8 +6,8 @@ pub(crate) mod stop;
 pub(crate) mod token;
 
 use crate::exit::Failure;
+use crate::messages;
 use secrecy::{ExposeSecret, SecretString};
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ Examples:
   weighbridge serve                 (finds the engines that run on this machine)";
 
 /// The file that is taken where none is named.
-const USUAL_CONFIG: &str = "weighbridge.yaml";
+pub(crate) const USUAL_CONFIG: &str = "weighbridge.yaml";
 
 /// Arguments of `weighbridge serve`.
 #[derive(clap::Args)]
@@ -60,7 +60,7 @@ pub(crate) struct Chosen {
 /// Runs until told to stop.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let Chosen { loaded, path } = choose(&args)?;
-    init_log(&loaded.config.log.level);
+    let _flushed = init_log(&loaded.config.log.level)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -95,16 +95,10 @@ fn choose(args: &Args) -> Result<Chosen, Failure> {
     })
 }
 
-/// Log lines of the gateway itself go to standard error; request lines to standard output.
-pub(crate) fn init_log(level: &str) {
-    let level = level.parse().unwrap_or(tracing::Level::INFO);
-    let lines = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal());
-    // Set once; in one process that runs several gateways the first wins.
-    let _ = lines.try_init();
+/// Messages of the gateway itself go to standard error; request lines to standard output. Kept until the command ends.
+pub(crate) fn init_log(level: &str) -> Result<messages::Flush, Failure> {
+    messages::start(level)
+        .map_err(|error| Failure::Failed(format!("cannot start the thread for messages: {error}")))
 }
 
 /// A gateway that serves, with its admin listener bound.
@@ -112,7 +106,7 @@ pub(crate) struct Started {
     pub(crate) running: server::Running,
     pub(crate) admin: Option<(Admin, std::net::TcpListener)>,
     pub(crate) admin_listen: Option<SocketAddr>,
-    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<token::File>,
 }
 
 impl Started {
@@ -174,6 +168,9 @@ pub(crate) fn begin(
         clients_max: open_files.clients,
     };
     let running = server::start(setup, listener, workers).map_err(failed)?;
+    if let Some(dropped) = messages::dropped() {
+        running.gateway.metrics().show_dropped_messages(dropped);
+    }
     let admin = admin_listener.map(|listener| {
         (
             Admin {
@@ -196,14 +193,14 @@ pub(crate) fn begin(
 fn admin_token(
     configured: Option<&SecretString>,
     listen: Option<SocketAddr>,
-) -> Result<(Arc<str>, Option<PathBuf>), Failure> {
+) -> Result<(Arc<str>, Option<token::File>), Failure> {
     match (configured, listen) {
         (Some(token), _) => Ok((token.expose_secret().into(), None)),
         (None, None) => Ok(("".into(), None)),
         (None, Some(listen)) => {
-            let (token, path) = token::make(listen.port())
+            let (token, file) = token::make(listen.port())
                 .map_err(|error| Failure::Failed(format!("cannot write the admin token's file: {error}")))?;
-            Ok((token.into(), Some(path)))
+            Ok((token.into(), Some(file)))
         }
     }
 }

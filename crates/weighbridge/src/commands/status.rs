@@ -149,7 +149,7 @@ fn rough(seconds: f64) -> String {
 
 fn routes(routes: &Value) -> Table {
     let mut table = Table::new(
-        &["ROUTE", "BY", "TARGETS", "LIVE", "RUNNING", "RETRIES"],
+        &["ROUTE", "BY", "TARGETS", "LIVE", "RUNNING", "RETRIES USED"],
         &[3, 4, 5],
     );
     for route in routes.as_array().into_iter().flatten() {
@@ -168,7 +168,7 @@ fn routes(routes: &Value) -> Table {
             named.join(", "),
             format!("{}/{}", sum("live"), sum("endpoints")),
             text(&route["requests"]),
-            format!("{}/{}", text(&budget["used"]), text(&budget["allowed"])),
+            format!("{} of {}", text(&budget["used"]), text(&budget["allowed"])),
         ]);
     }
     table
@@ -253,7 +253,7 @@ mod tests {
         for expect in [
             "weighbridge 1 on 127.0.0.1:1: ready, up 5s, 2 connections, 3 requests running",
             "config: w.yaml, generation 4; reloaded T: REFUSED, the running config stays in force\n  w.yaml:1: bad\u{fffd}[2J\n  worse\n",
-            "a 0.25, b 1 (order 2)   2/3        3    1/100\n",
+            "a 0.25, b 1 (order 2)   2/3        3      1 of 100\n",
             "a/h:1     cooling       7s          3  2.5 by hand  429 with Retry-After 7 s\n",
         ] {
             assert!(shown.contains(expect), "{expect}\nis not in\n{shown}");

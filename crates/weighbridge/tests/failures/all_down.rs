@@ -269,3 +269,28 @@ fn a_route_does_not_fall_back_where_its_engines_are_only_busy() {
     let again = ask(&gateway, "r").send();
     assert_eq!((again.status, b.posts().len()), (429, 0));
 }
+
+/// A refusal is a decision too: it says who was left out and why.
+#[test]
+fn fail3_what_could_not_be_sent_is_among_the_decisions() {
+    let [a] = Upstream::start_all(["A"]);
+    let gateway = gateway(&in_order(&[&a], &[], &["fail_open: false"]));
+    a.script(["status=429,retry_after=30"]);
+    send(&gateway, "r");
+    assert_eq!(
+        ask(&gateway, "r").header("x-request-id", "busy").send().status,
+        429
+    );
+    let told = gateway.api("/api/decisions?route=r&limit=1")["decisions"][0].take();
+    assert_eq!(
+        (&told["request_id"], &told["refused"], &told["endpoint"]),
+        (&"busy".into(), &"busy".into(), &serde_json::Value::Null),
+        "{told}"
+    );
+    assert_eq!(told["dropped"]["state: cooling"], 1, "{told}");
+    assert_eq!(
+        (&told["candidates"], &told["live"]),
+        (&1.into(), &0.into()),
+        "{told}"
+    );
+}

@@ -14,6 +14,7 @@ mod client_keys;
 mod coding;
 mod cooling;
 mod errors;
+mod fallback;
 mod hanging;
 mod redirects;
 mod reload;

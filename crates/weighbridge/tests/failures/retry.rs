@@ -230,6 +230,26 @@ fn fail2_fallbacks_in_a_circle_end() {
     }
 }
 
+/// Two routes may end in the same third one: each engine is asked once.
+#[test]
+fn fail2_fallbacks_that_meet_ask_each_engine_once() {
+    let [a, b, c] = Upstream::start_all(["A", "B", "C"]);
+    let pools: String = [&a, &b, &c]
+        .map(|one| crate::shared::pool(one.name(), &[one], &[]))
+        .concat();
+    let retry = "retry: {max_attempts: 20}";
+    let yaml = format!(
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [s, t], {retry}}}\n  \
+         - {{name: s, targets: [B], fallback: [t], {retry}}}\n  - {{name: t, targets: [C]}}\n"
+    );
+    let gateway = gateway(&yaml);
+    let _refusing = (a.refuse_until(), b.refuse_until(), c.refuse_until());
+    let answer = send(&gateway, "r");
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert_eq!(answer.header("x-weighbridge-attempts"), Some("3"));
+    assert!(answer.header("retry-after").is_some());
+}
+
 #[test]
 fn fail2_the_budget_ends_a_storm_of_retries() {
     let [a, b] = Upstream::start_all(["A", "B"]);

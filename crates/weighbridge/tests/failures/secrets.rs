@@ -257,3 +257,38 @@ fn sec1_what_every_url_may_hold_is_no_secret() {
         (Some("2024-10-21"), Some("1"))
     );
 }
+
+/// An error inside a stream that quotes our key, cut anywhere.
+#[test]
+fn sec1_a_key_in_pieces_of_an_error_inside_a_stream_is_blanked() {
+    let [a] = Upstream::start_all(["A"]);
+    for usage in ["passive", "inject"] {
+        let key = "api_key: UPSECRET123";
+        let gateway = gateway(&format!(
+            "pools:\n{}routes:\n  - {{name: r, targets: [A], usage: {usage}}}\n",
+            crate::shared::pool("A", &[&a], &[key, "breaker: false"])
+        ));
+        for path in [
+            "/v1/chat/completions",
+            "/v1/completions",
+            "/v1/responses",
+            "/v1/messages",
+        ] {
+            for split in [1, 5, 11, 40] {
+                let mode = format!(
+                    "error_event=3,error_code=500,split={split},split_delay=0.002,err_msg=bad key UPSECRET123 of yours"
+                );
+                let body = format!(
+                    "{{\"model\": \"r\", \"stream\": true, \"max_tokens\": 9, \"prompt\": \"x\", \"input\": \"x\", \"messages\": [{{\"role\": \"user\", \"content\": \"[[mock:{mode}]]\"}}]}}"
+                );
+                let answer = Request::post(&gateway.url(path), body).send();
+                let text = answer.text();
+                assert!(
+                    text.contains("bad key *********** of yours"),
+                    "{path} {split}: {text}"
+                );
+                assert!(!text.contains("UPSECRET"), "{path} {split}: {text}");
+            }
+        }
+    }
+}

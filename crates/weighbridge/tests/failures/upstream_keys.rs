@@ -152,3 +152,28 @@ fn the_clients_key_goes_on_only_where_the_pool_says_so() {
     assert_eq!(post.header("authorization"), Some("Bearer mine"));
     assert_eq!(post.header("cookie"), None);
 }
+
+#[test]
+fn a_request_that_began_before_a_reload_with_more_keys_is_still_sent_with_one() {
+    let [a, b] = Upstream::start_all(["A", "B"]);
+    let config = |keys: &str| {
+        let pools = pool("p", &[&a], &[]) + &pool("q", &[&b], &[&format!("api_keys: {keys}")]);
+        format!(
+            "pools:\n{pools}routes:\n  - {{name: r, targets: [p, {{pool: q, order: 2}}]}}\n  - {{name: s, targets: [q]}}\n"
+        )
+    };
+    let gateway = gateway(&config("[one]"));
+    a.script(["delay=3,status=503"]);
+    let early = std::thread::scope(|scope| {
+        let early = scope.spawn(|| send(&gateway, "r"));
+        a.wait_posts(1, SOON);
+        gateway.write_config(&config("[one, two]"));
+        let reloaded = gateway.api_send("POST", "/api/config/reload", &serde_json::json!({}));
+        assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+        // The turn is at the second key, which the request that waits does not know.
+        assert_eq!(send(&gateway, "s").status, 200);
+        early.join().unwrap()
+    });
+    assert_eq!(early.header("x-weighbridge-attempts"), Some("2"));
+    assert_eq!(shown(&b), ["one", "one"]);
+}

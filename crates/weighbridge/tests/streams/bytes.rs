@@ -1,6 +1,8 @@
 //! STR-3, TRL-3 and NUM-1: what passes, passes as it is.
 
-use crate::support::{Api, PATIENCE, canned, expect_outcomes, gateway, gateway_to, gateway_to_url};
+use crate::support::{
+    Api, PATIENCE, canned, expect_outcomes, gateway, gateway_passively_to, gateway_to, gateway_to_url,
+};
 use serde_json::Value;
 use std::time::Duration;
 use weighbridge_test_engine::client::Request;
@@ -27,7 +29,7 @@ const FORMS: [&str; 14] = [
 #[test]
 fn str_3_the_bytes_of_a_stream_are_the_upstreams() {
     let upstream = Upstream::start("a");
-    let gateway = gateway_to(&upstream, "");
+    let gateway = gateway_passively_to(&upstream);
     for api in Api::ALL {
         par(FORMS.len(), |i| {
             let form = FORMS[i];
@@ -124,7 +126,7 @@ fn renaming(upstream: &Upstream, mode: &str) -> weighbridge_test_engine::harness
     gateway(&format!(
         "
         pools: [{{name: p, kind: generic, model: 'real@@{mode}', endpoints: ['{url}']}}]
-        routes: [{{name: m, targets: [p]}}]
+        routes: [{{name: m, targets: [p], usage: passive}}]
         "
     ))
 }
@@ -148,7 +150,7 @@ fn with_fields(api: Api, stream: bool) -> String {
 #[test]
 fn trl_3_num_1_a_request_that_passes_is_not_touched() {
     let upstream = Upstream::start("a");
-    let gateway = gateway_to(&upstream, "");
+    let gateway = gateway_passively_to(&upstream);
     for (api, stream) in Api::ALL.into_iter().flat_map(|api| [(api, false), (api, true)]) {
         let sent = with_fields(api, stream);
         upstream.reset();
@@ -221,7 +223,7 @@ fn trl_3_nothing_is_added_to_a_request() {
             .patience(Duration::from_secs(20))
             .send();
         let got: Value = upstream.posts()[0].json();
-        // Usage is asked for on streams once the gateway takes the answer out again; passively it is not.
+        // A route that asks for nothing on its own.
         assert!(got.get("stream_options").is_none(), "{got}");
     }
 }

@@ -1,8 +1,8 @@
 //! STR-5: streams that flow live as long as they like, and those that stall end.
 
 use crate::support::{
-    Api, CLOSE_DELIMITED, PATIENCE, expect_error_last, expect_idle, expect_outcomes, expect_whole, gateway,
-    gateway_to, outcomes,
+    Api, CLOSE_DELIMITED, PATIENCE, address, chat_bytes, expect_error_last, expect_idle, expect_outcomes,
+    expect_whole, gateway, gateway_to, narrow_client, outcomes, wait_running,
 };
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -219,4 +219,26 @@ fn str_5_a_stream_that_is_whole_but_does_not_end_is_whole() {
     });
     assert_eq!(outcomes(&gateway, "ok"), 4.0);
     expect_idle(&gateway);
+}
+
+/// A client that takes nothing keeps its stream from looking at the clock, and yet it rings.
+#[test]
+fn str_5_f_a_stream_whose_client_reads_nothing_ends_in_time() {
+    let upstream = Upstream::start("a");
+    let gateway = gateway_to(&upstream, "timeouts: {stream_total: 2s}");
+    let mut client = narrow_client(address(&gateway));
+    let request = chat_bytes("big=60000000,chunks=2000", true, "");
+    client.write_all(request.as_bytes()).unwrap();
+    wait_running(&upstream, 1);
+    let began = Instant::now();
+    expect_outcomes(&gateway, "timeout", 1.0);
+    assert!(began.elapsed() >= seconds(1.0));
+    let line = gateway.wait_log(PATIENCE, |line| line["outcome"] == "timeout");
+    assert_eq!(line["status"], 200, "{line}");
+    assert!(
+        line["reason"].as_str().unwrap().contains("stream_total"),
+        "{line}"
+    );
+    let gone = eventually(PATIENCE, || upstream.stats().in_flight == 0);
+    assert!(gone, "{:?}", upstream.stats());
 }

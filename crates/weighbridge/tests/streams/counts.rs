@@ -152,3 +152,53 @@ fn acc_1_counts_return_to_zero_after_every_ending() {
     );
     expect_idle(&gateway);
 }
+
+/// Requests in flight at endpoint `a`, as the metrics say.
+fn inflight(gateway: &Gateway) -> f64 {
+    gateway
+        .metrics()
+        .value("weighbridge_inflight", &[("pool", "p"), ("endpoint", "a")])
+}
+
+/// However a route chooses, a request counts from its choice to the last byte of its answer.
+#[test]
+fn lb_2_an_answer_counts_until_its_last_byte_under_every_policy() {
+    let upstream = Upstream::start("a");
+    let routes = [
+        "targets: [p]",
+        "targets: [{pool: p, weight: 3}]",
+        "targets: [p], policies: {least_inflight: {}}",
+        "targets: [p], policies: {session_affinity: {}}",
+        "targets: [p], policies: {session_affinity: {}, least_inflight: {}}",
+    ];
+    par(routes.len(), |i| {
+        let gateway = gateway(&format!(
+            "
+            pools: [{{name: p, kind: generic, endpoints: [{{name: a, url: '{}'}}]}}]
+            routes: [{{name: m, {}}}]
+            ",
+            upstream.url(),
+            routes[i]
+        ));
+        let base = gateway.url("");
+        for api in Api::ALL {
+            let mut stream = api.stream(&base, "gap=0.15,chunks=8").open();
+            assert_eq!(inflight(&gateway), 1.0, "{api:?}: its head is here");
+            assert!(stream.wait_events(6, PATIENCE));
+            assert_eq!(inflight(&gateway), 1.0, "{api:?}: it runs");
+            assert!(stream.finish(PATIENCE).is_whole());
+            expect_idle(&gateway);
+            let pending = api.whole(&base, "delay=0.6").begin().unwrap();
+            assert!(eventually(PATIENCE, || inflight(&gateway) == 1.0), "{api:?}");
+            assert_eq!(pending.response(PATIENCE).unwrap().status, 200);
+            expect_idle(&gateway);
+        }
+        let body = "{\"model\": \"m\", \"input\": \"x [[mock:delay=0.6]]\"}";
+        let pending = Request::post(&format!("{base}/v1/embeddings"), body)
+            .begin()
+            .unwrap();
+        assert!(eventually(PATIENCE, || inflight(&gateway) == 1.0));
+        assert_eq!(pending.response(PATIENCE).unwrap().status, 200);
+        expect_idle(&gateway);
+    });
+}

@@ -11,8 +11,10 @@
 mod bytes;
 mod clocks;
 mod counts;
+mod finishing;
 mod first_event;
 mod framing;
+mod heartbeat;
 mod leaving;
 mod outcomes;
 mod pacing;

@@ -1,6 +1,8 @@
 //! OBS-1: what is counted and logged is what the client got, once.
 
-use crate::support::{Api, PATIENCE, SOON, expect_idle, expect_outcomes, gateway_to, outcomes, requests};
+use crate::support::{
+    Api, PATIENCE, SOON, expect_idle, expect_outcomes, gateway_to, outcomes, requests, wait_running,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weighbridge_test_engine::client::Request;
@@ -25,10 +27,10 @@ const fn case(mode: &'static str, outcome: &'static str, status: u16) -> Case {
 
 const STREAMS: [Case; 9] = [
     case("", "ok", 200),
-    case("cut=3", "upstream_stream_error", 200),
-    case("hang=3", "timeout", 200),
-    case("error_event=3", "upstream_stream_error", 200),
-    case("cut=3,cut_kind=clean", "upstream_truncated", 200),
+    case("cut=6", "upstream_stream_error", 200),
+    case("hang=6", "timeout", 200),
+    case("error_event=6", "upstream_stream_error", 200),
+    case("cut=6,cut_kind=clean", "upstream_truncated", 200),
     case("status=429", "upstream_rate_limited", 429),
     case("status=500", "upstream_error", 502),
     case("status=400", "client_error", 400),
@@ -106,28 +108,99 @@ fn by_outcome(gateway: &Gateway) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// Something that a client may ask for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Generating(Api, bool),
+    Embeddings,
+}
+
+impl Kind {
+    fn all() -> Vec<Self> {
+        let of = |api| [Self::Generating(api, true), Self::Generating(api, false)];
+        Api::ALL
+            .into_iter()
+            .flat_map(of)
+            .chain([Self::Embeddings])
+            .collect()
+    }
+
+    fn streams(self) -> bool {
+        matches!(self, Self::Generating(_, true))
+    }
+
+    fn cases(self) -> &'static [Case] {
+        if self.streams() { &STREAMS } else { &WHOLE }
+    }
+
+    fn request(self, base: &str, mode: &str) -> Request {
+        match self {
+            Self::Generating(api, true) => api.stream(base, mode),
+            Self::Generating(api, false) => api.whole(base, mode),
+            Self::Embeddings => Request::post(
+                &format!("{base}/v1/embeddings"),
+                format!("{{\"model\": \"m\", \"input\": \"x [[mock:{mode}]]\"}}"),
+            ),
+        }
+    }
+}
+
+/// Each call with each way to end: every request is one outcome, and the sums are exact.
 #[test]
 fn obs_1_each_request_is_counted_once_as_what_it_was() {
     let upstream = Upstream::start("a");
+    let mut expected: BTreeMap<String, f64> = BTreeMap::new();
+    let (mut sent, mut begun) = (0, 0);
     let gateway = gateway_to(&upstream, SETTINGS);
     let base = gateway.url("");
-    let mut sent = 0;
-    for api in [Api::Chat, Api::Messages] {
-        for (streams, cases) in [(true, &STREAMS[..]), (false, &WHOLE[..])] {
-            for expect in cases {
-                // A 429 makes the endpoint cool for a moment.
-                assert!(eventually(SOON, || live(&gateway)), "{}", gateway.metrics().text);
-                sent += 1;
-                let request = if streams {
-                    api.stream(&base, expect.mode)
-                } else {
-                    api.whole(&base, expect.mode)
-                };
-                check(&gateway, &request, expect, &format!("r-{sent}"));
-            }
+    for kind in Kind::all() {
+        for expect in kind.cases() {
+            // A 429 makes the endpoint cool for a moment.
+            assert!(eventually(SOON, || live(&gateway)), "{}", gateway.metrics().text);
+            sent += 1;
+            begun += u32::from(kind.streams() && expect.status == 200);
+            *expected.entry(expect.outcome.to_owned()).or_default() += 1.0;
+            check(
+                &gateway,
+                &kind.request(&base, expect.mode),
+                expect,
+                &format!("r-{sent}"),
+            );
         }
     }
+    for kind in Kind::all() {
+        sent += 1;
+        *expected.entry("client_closed".to_owned()).or_default() += 1.0;
+        check_leaving(&gateway, &upstream, kind, &format!("r-{sent}"));
+    }
+    assert_eq!(by_outcome(&gateway), expected);
     assert_eq!(requests(&gateway), f64::from(sent));
+    let metrics = gateway.metrics();
+    let count = |name: &str| metrics.sum(name, &[]);
+    assert_eq!(
+        count("weighbridge_request_duration_seconds_count"),
+        f64::from(sent),
+        "all of them were sent to the upstream"
+    );
+    assert_eq!(
+        count("weighbridge_time_to_first_token_seconds_count"),
+        f64::from(begun),
+        "each stream that began has a first token"
+    );
+    assert_eq!(count("weighbridge_attempts_total"), f64::from(sent));
+}
+
+/// Leaves while the upstream works, and checks that this is what is counted.
+fn check_leaving(gateway: &Gateway, upstream: &Upstream, kind: Kind, id: &str) {
+    assert!(eventually(SOON, || live(gateway)), "{}", gateway.metrics().text);
+    let before = by_outcome(gateway);
+    let request = kind.request(&gateway.url(""), "delay=20");
+    let pending = request.header("x-request-id", id).begin().unwrap();
+    wait_running(upstream, 1);
+    pending.abort();
+    check_counted(gateway, before, &case("leaves", "client_closed", 499), id);
+    let idle = eventually(SOON, || upstream.stats().in_flight == 0);
+    assert!(idle, "{:?}", upstream.stats());
 }
 
 fn live(gateway: &Gateway) -> bool {

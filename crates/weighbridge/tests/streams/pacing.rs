@@ -1,6 +1,8 @@
 //! STR-7: nothing is held back.
 
-use crate::support::{Api, PATIENCE, SOON, address, chat_bytes, expect_outcomes, expect_whole, gateway_to};
+use crate::support::{
+    Api, PATIENCE, SOON, address, chat_bytes, expect_outcomes, expect_whole, gateway_passively_to, gateway_to,
+};
 use std::time::{Duration, Instant};
 use weighbridge_test_engine::client::{End, StreamClient, raw};
 use weighbridge_test_engine::{Upstream, eventually, par};
@@ -64,7 +66,7 @@ fn str_7_each_event_arrives_when_it_was_sent() {
 #[test]
 fn str_7_small_pieces_arrive_as_they_come() {
     let upstream = Upstream::start("a");
-    let gateway = gateway_to(&upstream, "");
+    let gateway = gateway_passively_to(&upstream);
     let mut stream = Api::Chat
         .stream(&gateway.url(""), "split=60,split_delay=0.2,chunks=2")
         .open();

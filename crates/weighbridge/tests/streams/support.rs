@@ -107,6 +107,17 @@ pub(crate) fn gateway_to(upstream: &Upstream, settings: &str) -> Gateway {
     ))
 }
 
+/// A gateway whose route `m` asks its upstream for nothing and takes nothing out of its answers.
+pub(crate) fn gateway_passively_to(upstream: &Upstream) -> Gateway {
+    let endpoint = format!("{{name: a, url: '{}'}}", upstream.url());
+    gateway(&format!(
+        "
+        pools: [{{name: p, kind: generic, endpoints: [{endpoint}]}}]
+        routes: [{{name: m, targets: [p], usage: passive}}]
+        "
+    ))
+}
+
 /// A gateway with a route `m` to `first`, and to `second` where `first` fails.
 pub(crate) fn gateway_to_either(first: &Upstream, second: &Upstream, retry_on: &str) -> Gateway {
     gateway(&format!(

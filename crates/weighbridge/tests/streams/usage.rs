@@ -303,3 +303,47 @@ fn use_1_what_was_held_back_of_a_stream_that_breaks_reaches_the_client() {
         stream.text()
     );
 }
+
+#[test]
+fn use_1_an_answer_in_one_piece_that_reports_nothing_is_estimated_and_marked() {
+    let upstream = Upstream::start("a");
+    let gateway = asking(&upstream, "");
+    for (count, api) in (1..).zip(Api::ALL) {
+        let answer = api.whole(&gateway.url(""), "nousage").send();
+        assert!(
+            answer.json().get("usage").is_none_or(Value::is_null),
+            "{}",
+            answer.text()
+        );
+        let line = newest(&gateway, count);
+        assert_eq!(line["usage_estimated"], true, "{line}");
+        // The upstream counts 11 each; the prompt is a few words.
+        for kind in ["prompt_tokens", "completion_tokens"] {
+            assert!((3..=40).contains(&line[kind].as_u64().unwrap()), "{line}");
+        }
+    }
+    assert!(tokens(&gateway, "completion") > 0.0);
+    // Whoever reports is believed.
+    Api::Chat.whole(&gateway.url(""), "usage_out=7").send();
+    let line = newest(&gateway, 5);
+    assert_eq!(line["completion_tokens"], 7, "{line}");
+    assert_eq!(line.get("usage_estimated"), None, "{line}");
+}
+
+#[test]
+fn use_1_a_large_answer_is_counted_by_its_end() {
+    let upstream = Upstream::start("a");
+    let gateway = asking(&upstream, "");
+    for (count, api) in (1..).zip(Api::ALL) {
+        let answer = api
+            .whole(&gateway.url(""), "big=1000000,usage_in=9,usage_out=7")
+            .send();
+        assert!(answer.body.len() > 1_000_000);
+        let line = newest(&gateway, count);
+        assert_eq!(
+            (&line["prompt_tokens"], &line["completion_tokens"]),
+            (&json!(9), &json!(7)),
+            "{line}"
+        );
+    }
+}

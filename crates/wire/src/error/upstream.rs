@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::ErrorBody;
 use crate::api::Protocol;
-use crate::fields::{each_field, each_item, text};
+use crate::fields::{Malformed, each_field, each_item, text};
 use crate::said::{MESSAGE_BYTES_MAX, Said, cut};
 
 /// How much of a page is searched for its title, in bytes.
@@ -96,9 +96,12 @@ pub fn upstream_error(protocol: Protocol, status: u16, content_type: Option<&str
     }
 }
 
-fn from_json(body: &str) -> serde_json::Result<Said> {
+fn from_json(body: &str) -> Result<Said, Malformed> {
     match body.as_bytes()[0] {
-        b'"' => serde_json::from_str::<String>(body).map(|message| Said::from_text(&message)),
+        b'"' => match serde_json::from_str::<String>(body) {
+            Ok(message) => Ok(Said::from_text(&message)),
+            Err(_) => Err(Malformed),
+        },
         // Gemini wraps its error in a list.
         b'[' => {
             let mut first = None;

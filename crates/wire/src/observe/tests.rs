@@ -72,6 +72,7 @@ fn progress_and_first_content_by_chunk() {
         assert_eq!(
             observer.feed(chunk.as_bytes()),
             Fed {
+                last_end: chunk.rfind("\n\n").map(|at| at + 2),
                 error_end: None,
                 progress,
                 first_content
@@ -111,7 +112,14 @@ fn pings_are_no_progress() {
         "event: ping\ndata: {}\n\n",
     ] {
         let mut observer = StreamObserver::new(Api::Messages);
-        assert_eq!(observer.feed(ping.as_bytes()), Fed::default(), "{ping}");
+        assert_eq!(
+            observer.feed(ping.as_bytes()),
+            Fed {
+                last_end: Some(ping.len()),
+                ..Fed::default()
+            },
+            "{ping}"
+        );
         assert_eq!(observer.events(), 0);
     }
 }
@@ -458,5 +466,84 @@ fn the_id_of_a_response_is_taken_once() {
     );
     for none in ["", "[]", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"x":{"id":"a"}}"#] {
         assert_eq!(body_id(none.as_bytes()), None, "{none}");
+    }
+}
+
+/// What is known of a stream, told apart by the way that its text was counted too.
+fn known(api: Api, events: &[String], apart: bool) -> (u64, u64, bool, Option<Counted>, Option<String>) {
+    let mut observer = StreamObserver::new(api);
+    for event in events {
+        if apart {
+            // As if no event had been read before.
+            observer.seen.repeat = Repeat::default();
+        }
+        observer.feed(event.as_bytes());
+    }
+    (
+        observer.events(),
+        observer.content_events(),
+        observer.finished(),
+        observer.counted(|| 7),
+        observer.error().map(|error| error.message.clone()),
+    )
+}
+
+/// Events of which many are alike, and many all but alike.
+fn alike(api: Api, texts: &[(u8, String)]) -> Vec<String> {
+    let event = |(form, text): &(u8, String)| match (api, form) {
+        (Api::Messages, 0..=3) => format!(
+            "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}\n\n"
+        ),
+        (Api::Messages, 4) => format!(
+            "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"signature_delta\",\"signature\":\"{text}\"}}}}\n\n"
+        ),
+        (Api::Messages, 5) => {
+            format!("data: {{\"type\":\"content_block_delta\",\"delta\":{{\"text\":\"{text}\"}}}}\n\n")
+        }
+        (_, 0..=3) => format!(
+            "data: {{\"id\":\"1\",\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}],\"usage\":null}}\n\n"
+        ),
+        (_, 4) => format!(
+            "data: {{\"id\":\"1\",\"choices\":[{{\"delta\":{{\"reasoning\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
+        ),
+        (_, 5) => format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}},{{\"delta\":{{\"content\":\"x\"}}}}]}}\n\n"
+        ),
+        (_, 6) => format!("data: {{\"choices\":[{{\"text\":\"{text}\",\"finish_reason\":\"stop\"}}]}}\n\n"),
+        (_, 7) => format!(
+            "event: error\ndata: {{\"id\":\"1\",\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}],\"usage\":null}}\n\n"
+        ),
+        (_, _) => format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}],\"usage\":{{\"prompt_tokens\":1}}}}\n\n"
+        ),
+    };
+    texts.iter().map(event).collect()
+}
+
+proptest::proptest! {
+    /// An event that repeats another means what it means when it is read by itself.
+    #[test]
+    fn repeated_events_mean_what_each_means_alone(
+        texts in proptest::collection::vec((0..9_u8, "[a-z \\\\\"n0é{}:,\n]{0,6}"), 0..12),
+        api in 0..3_usize
+    ) {
+        let api = [Api::ChatCompletions, Api::Completions, Api::Messages][api];
+        let events = alike(api, &texts);
+        assert_eq!(known(api, &events, false), known(api, &events, true));
+    }
+}
+
+#[test]
+fn the_text_of_a_repeated_event_is_counted() {
+    let texts = ["Hello", " world", "\\n", "", " and \\u00e9", "\\ud800"].map(|text| (0, text.to_owned()));
+    for api in [Api::ChatCompletions, Api::Messages] {
+        let events = alike(api, &texts);
+        let mut observer = StreamObserver::new(api);
+        observer.feed(events[0].as_bytes());
+        assert!(
+            !format!("{:?}", observer.seen.repeat).contains("frame: []"),
+            "{api:?}"
+        );
+        assert_eq!(known(api, &events, false), known(api, &events, true));
     }
 }

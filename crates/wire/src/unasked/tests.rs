@@ -132,3 +132,21 @@ fn an_event_that_is_too_large_passes_as_it_comes() {
         assert!(passed == expect.as_bytes(), "in pieces of {size}");
     }
 }
+
+proptest::proptest! {
+    /// An event that repeats another loses what it loses when it is read by itself.
+    #[test]
+    fn repeated_events_lose_what_each_loses_alone(
+        texts in proptest::collection::vec((0..7_u8, "[a-z \\\\\"n0é{}:,\n]{0,6}"), 0..12)
+    ) {
+        let event = |(form, text): &(u8, String)| match form {
+            0..=3 => format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}],\"usage\":null, \"x\":1}}\n\n"),
+            4 => format!("data: {{\"usage\":null,\"choices\":[{{\"text\":\"{text}\"}}]}}\n\n"),
+            5 => format!("data: {{\"choices\":[{{\"text\":\"{text}\"}}],\"usage\":null}}\ndata: \n\n"),
+            _ => format!("data: {{\"choices\":[{{\"text\":\"{text}\"}}],\"usage\":null}}\n\n"),
+        };
+        let events: Vec<String> = texts.iter().map(event).collect();
+        let alone: String = events.iter().map(|event| filtered(event)).collect();
+        assert_eq!(filtered(&events.concat()), alone);
+    }
+}

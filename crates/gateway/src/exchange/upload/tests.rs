@@ -1,7 +1,9 @@
 use super::*;
+use crate::memory::BodyMemory;
 use http_body_util::channel::{Channel, Sender};
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::sync::Arc;
 
 const HEAD: &str = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n";
 const FILE: &str = "\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n";
@@ -11,6 +13,8 @@ type Source = Channel<Bytes, Infallible>;
 
 fn upload(bounds: Bounds) -> (Sender<Bytes, Infallible>, Upload<Source>) {
     let (sender, body) = Channel::new(1000);
+    let memory = Arc::new(BodyMemory::new());
+    let body = Metered::new(body, bounds.0, (&memory, usize::MAX));
     (sender, Upload::new(body, bounds, FormScanner::new("b")))
 }
 

@@ -68,12 +68,23 @@ impl Named {
         same.filter_map(|endpoint| endpoint["inflight"].as_u64()).sum()
     }
 
-    /// Sends it a change and gives its state after it.
+    /// Sends it a change and gives its state after it. What the change brought about is told to the person.
     pub(crate) fn change(&self, api: &Api, change: &Value) -> Result<Value, Failure> {
         let path = format!("/api/endpoints/{}", self.encoded());
         let mut answer = api.send(Method::PATCH, &path, change.to_string())?;
+        for warning in answer["warnings"].as_array().into_iter().flatten() {
+            warn(warning.as_str().unwrap_or_default());
+        }
         Ok(answer["endpoint"].take())
     }
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "for the person; standard output has the result"
+)]
+fn warn(warning: &str) {
+    eprintln!("warning: {}", super::table::printable(warning));
 }
 
 /// The endpoints in an answer of the API.

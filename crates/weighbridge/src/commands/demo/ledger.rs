@@ -154,7 +154,7 @@ impl Ledger {
             let taken = gateway.decisions().latest(&line.route, DECISIONS);
             let mine = taken
                 .into_iter()
-                .find(|taken| *taken.request_id == *line.request_id)?;
+                .find(|taken| *taken.request_id == *line.request_id && taken.refused.is_none())?;
             Some(unix(mine.time))
         });
         decided.unwrap_or_else(|| began(line))

@@ -88,7 +88,9 @@ mod tests {
         let address = "127.0.0.1:0".parse().unwrap();
         let loaded =
             weighbridge_config::load_str("demo", &config(&fleet, address, address), &|_| None).unwrap();
-        assert!(loaded.warnings.is_empty());
+        // Its routes back each other up, and are meant to.
+        let others = loaded.warnings.iter().map(ToString::to_string);
+        assert_eq!(others.filter(|told| !told.contains("in a circle")).count(), 0);
         let names: Vec<_> = loaded.config.routes.iter().map(|route| &*route.name).collect();
         assert_eq!(names, ["llama-8b", "mini"]);
     }

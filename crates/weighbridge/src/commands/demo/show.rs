@@ -80,7 +80,7 @@ pub(super) fn opening(printer: &Printer, started: &Started, fleet: &Fleet) {
         );
     }
     if let Some(token) = &started.token_file {
-        let _ = writeln!(text, "  token     {}", token.display());
+        let _ = writeln!(text, "  token     {}", token.path().display());
     }
     for engine in &fleet.engines {
         let (pool, name, address, speed) = (engine.pool, engine.name, engine.address, engine.config.speed);

@@ -24,6 +24,9 @@ pub(super) fn decision_about(gateway: &Gateway, request_id: &str) -> Option<Deci
 
 /// `session_affinity 0.571 + least_inflight 0.333 = 0.905, ahead of llama-8b/b with 0.619; 3 of 3 usable`.
 pub(super) fn sentence(decision: &DecisionShown) -> String {
+    if let Some(why) = decision.refused {
+        return format!("nothing to choose from: {why}");
+    }
     let mut said = Vec::new();
     if let Some(attempt) = decision.attempt.filter(|attempt| *attempt > 1) {
         said.push(format!("attempt {attempt}, the one before failed"));
@@ -88,6 +91,7 @@ mod tests {
             attempt: Some(1),
             target: Some("m".into()),
             endpoint: Some("a".into()),
+            refused: None,
             order: 1,
             candidates: 3,
             live: 2,

@@ -15,15 +15,15 @@ pub(crate) fn announce(started: &Started, file: Option<&Path>) -> Result<(), Fai
     if let Some(admin) = started.admin_listen {
         tracing::info!(listen = %admin, "admin API and metrics");
     }
-    if let Some(path) = &started.token_file {
-        tracing::info!(file = %path.display(), "the admin token is in this file");
+    if let Some(token) = &started.token_file {
+        tracing::info!(file = %token.path().display(), "the admin token is in this file");
     }
     let Some(file) = file else { return Ok(()) };
     let ready = json!({
         "listen": listen.to_string(),
         "admin": started.admin_listen.map(|admin| admin.to_string()),
         "pid": std::process::id(),
-        "token_file": started.token_file,
+        "token_file": started.token_file.as_ref().map(|token| token.path()),
     });
     write_whole(file, &ready.to_string())
         .map_err(|error| Failure::Failed(format!("--ready-file {}: {error}", file.display())))

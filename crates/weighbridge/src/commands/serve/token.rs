@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes of randomness in a token.
 const TOKEN_BYTES: usize = 32;
@@ -19,8 +19,25 @@ pub(crate) fn path(admin_port: u16) -> PathBuf {
         .join(format!("admin-{admin_port}.token"))
 }
 
+/// The file of a token that was made: removed when it is dropped, because its token opens nothing then.
+pub(crate) struct File(PathBuf);
+
+impl File {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // Somebody may have removed it before; nothing depends on it any more.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Makes a token and writes it to its file, which nobody else can read.
-pub(crate) fn make(admin_port: u16) -> io::Result<(String, PathBuf)> {
+pub(crate) fn make(admin_port: u16) -> io::Result<(String, File)> {
     let mut random = [0_u8; TOKEN_BYTES];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -39,8 +56,9 @@ pub(crate) fn make(admin_port: u16) -> io::Result<(String, PathBuf)> {
         .mode(0o600)
         .open(&path)?;
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    let made = File(path);
     file.write_all(token.as_bytes())?;
-    Ok((token, path))
+    Ok((token, made))
 }
 
 /// Reads the token of the gateway with this admin port.

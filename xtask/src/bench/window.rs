@@ -2,6 +2,7 @@
 
 use super::config::KEY;
 use super::peers::{LOAD_CORE, Peer, pinned};
+use super::rows::Spec;
 use crate::build::Built;
 use crate::failure::{Failure, failed};
 use crate::process::Owned;
@@ -9,76 +10,19 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Size of a request's body, bytes.
-const BODY: usize = 150;
 /// How long the load generator may take beyond its window.
 const BEYOND: Duration = Duration::from_secs(30);
-
-/// What is measured in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Measure {
-    /// Whole answers, 64 connections, each sending as fast as it is answered.
-    Requests,
-    /// Whole answers, one connection.
-    Latency,
-    /// The first chunk of streams with gaps, one connection.
-    FirstChunk,
-    /// Streams of 128 chunks without gaps, 8 connections.
-    Chunks,
-}
-
-impl Measure {
-    pub(super) const ALL: [Self; 4] = [Self::Requests, Self::Latency, Self::FirstChunk, Self::Chunks];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Latency => "latency",
-            Self::FirstChunk => "first-chunk",
-            Self::Chunks => "chunks",
-        }
-    }
-
-    fn connections(self) -> u32 {
-        match self {
-            Self::Requests => 64,
-            Self::Latency | Self::FirstChunk => 1,
-            Self::Chunks => 8,
-        }
-    }
-
-    fn streams(self) -> bool {
-        matches!(self, Self::FirstChunk | Self::Chunks)
-    }
-
-    /// The model, by which the gateway tells the upstreams apart, and the peer's address for it.
-    fn upstream(self) -> (&'static str, usize) {
-        match self {
-            Self::FirstChunk => ("paced", 1),
-            Self::Requests | Self::Latency | Self::Chunks => ("fast", 0),
-        }
-    }
-
-    fn body(self) -> String {
-        let (model, _) = self.upstream();
-        let stream = if self.streams() { ",\"stream\":true" } else { "" };
-        let frame = |text: &str| {
-            format!(
-                "{{\"model\":\"{model}\",\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]{stream}}}"
-            )
-        };
-        let room = BODY.saturating_sub(frame("").len());
-        frame(&"a few words of a prompt ".repeat(room / 24 + 1)[..room])
-    }
-}
+/// For opening all the streams that are to stay open.
+const HELD_WITHIN: Duration = Duration::from_secs(120);
 
 /// What the load generator says of times.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Times {
     pub(super) p50: f64,
+    pub(super) p90: f64,
     pub(super) p99: f64,
 }
 
@@ -90,9 +34,11 @@ pub(super) struct Said {
     errors_by_kind: BTreeMap<String, u64>,
     unsent: u64,
     cut_off: bool,
+    pub(super) seconds: f64,
     pub(super) rps: f64,
     pub(super) latency_us: Times,
     pub(super) first_chunk_us: Option<Times>,
+    pub(super) delay_us: Option<Times>,
     pub(super) events: Option<u64>,
 }
 
@@ -100,7 +46,7 @@ pub(super) struct Said {
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     pub(super) said: Said,
-    /// CPU time of the router's processes, µs.
+    /// CPU time of the router's processes, µs; none without a router.
     pub(super) cpu_us: Option<f64>,
     /// The most memory of the router's processes, MiB.
     pub(super) rss_mib: f64,
@@ -123,42 +69,45 @@ impl Window {
 /// Starts the load generator.
 pub(super) struct Generator {
     program: PathBuf,
-    bodies: BTreeMap<Measure, PathBuf>,
+    dir: PathBuf,
 }
 
 impl Generator {
     pub(super) fn new(built: &Built, dir: &Path) -> Result<Self, Failure> {
-        let mut bodies = BTreeMap::new();
-        for measure in Measure::ALL {
-            let path = dir.join(format!("{}.json", measure.name()));
-            fs::write(&path, measure.body()).map_err(failed(path.display()))?;
-            bodies.insert(measure, path);
-        }
         Ok(Self {
             program: built.path("test-engine")?.to_owned(),
-            bodies,
+            dir: dir.to_owned(),
         })
     }
 
-    /// Puts load on `peer` for as long as `window`.
-    pub(super) fn run(&self, peer: &mut Peer, measure: Measure, window: Duration) -> Result<Window, Failure> {
-        let (_, address) = measure.upstream();
+    fn command(&self, peer: &Peer, spec: &Spec) -> Result<Command, Failure> {
+        let path = self.dir.join(format!("body-{}-{}.json", spec.body, spec.stream));
+        if !path.exists() {
+            fs::write(&path, body(spec)).map_err(failed(path.display()))?;
+        }
         let mut command = pinned(LOAD_CORE, &self.program);
         command
             .arg("load")
-            .arg(format!(
-                "--url=http://{}/v1/chat/completions",
-                peer.addresses[address]
-            ))
-            .arg(format!("--connections={}", measure.connections()))
-            .arg(format!("--duration={}ms", window.as_millis()))
+            .arg(format!("--url=http://{}/v1/chat/completions", peer.address))
+            .arg(format!("--connections={}", spec.connections))
             .arg(format!("--header=authorization: Bearer {KEY}"))
             .arg("--header=session-id: bench")
             .arg("--body")
-            .arg(&self.bodies[&measure])
+            .arg(path)
             .stdout(Stdio::piped());
-        if measure.streams() {
+        if spec.stream {
             command.arg("--stream");
+        }
+        Ok(command)
+    }
+
+    /// Puts load on `peer` for as long as `window`.
+    pub(super) fn run(&self, peer: &mut Peer, spec: &Spec, window: Duration) -> Result<Window, Failure> {
+        let mut command = self.command(peer, spec)?;
+        command.arg(format!("--duration={}ms", window.as_millis()));
+        command.arg(format!("--ramp={}ms", spec.ramp_ms));
+        if let Some(rate) = spec.rate {
+            command.arg(format!("--rate={rate}"));
         }
         let before = peer.cpu_time()?;
         let mut load = Owned::start("the load generator", &mut command)?;
@@ -187,4 +136,36 @@ impl Generator {
             rss_mib: rss_mib.max(peer.rss_mib()),
         })
     }
+
+    /// Opens streams through `peer` that stay open for as long as what is returned lives.
+    pub(super) fn hold(&self, peer: &Peer, streams: u32) -> Result<Owned, Failure> {
+        let spec = Spec {
+            connections: streams,
+            body: 150,
+            stream: true,
+            rate: None,
+            seconds: None,
+            ramp_ms: 0,
+        };
+        let mut command = self.command(peer, &spec)?;
+        command
+            .arg("--hold")
+            .arg(format!("--timeout={}s", HELD_WITHIN.as_secs()));
+        let mut load = Owned::start("the load generator", &mut command)?;
+        let line = load.first_line()?;
+        match line == format!("{{\"open\":{streams}}}") {
+            true => Ok(load),
+            false => Err(Failure::Failed("not every stream stayed open".into())),
+        }
+    }
+}
+
+/// A chat request of the size asked for.
+fn body(spec: &Spec) -> String {
+    let stream = if spec.stream { ",\"stream\":true" } else { "" };
+    let frame = |text: &str| {
+        format!("{{\"model\":\"fast\",\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]{stream}}}")
+    };
+    let room = spec.body.saturating_sub(frame("").len());
+    frame(&"a few words of a prompt ".repeat(room / 24 + 1)[..room])
 }

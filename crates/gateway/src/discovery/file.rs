@@ -1,0 +1,152 @@
+//! Endpoints from a file.
+
+use super::watch::Look;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weighbridge_config::discovery::read_endpoints;
+
+/// Time between two looks. The content is compared, so that every way of changing it is seen, on any file system.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);
+
+/// Looks at one file.
+pub(super) struct Looker {
+    path: PathBuf,
+    /// What it held at the newest look.
+    seen: Content,
+    /// What it held when it was last read for its endpoints.
+    tried: Option<Content>,
+    /// Whether those were taken.
+    good: bool,
+}
+
+/// A hash of what the file holds; none: it cannot be read.
+type Content = Option<String>;
+
+impl Looker {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            seen: content(&path),
+            path,
+            tried: None,
+            good: false,
+        }
+    }
+
+    /// None: nothing has happened that could be told. A change is read only when two looks find the same, because half
+    /// of a list is often a list as well.
+    pub(super) fn look(&mut self) -> Option<Look> {
+        let before = std::mem::replace(&mut self.seen, content(&self.path));
+        let told = |answered, found, error| {
+            Some(Look {
+                answered,
+                found,
+                error,
+                again: LOOK_EVERY,
+            })
+        };
+        if self.tried.as_ref() == Some(&self.seen) {
+            return if self.good { told(true, None, None) } else { None };
+        }
+        if before != self.seen {
+            return None;
+        }
+        self.tried = Some(self.seen.clone());
+        let read = read_endpoints(&self.path, &|name| std::env::var(name).ok());
+        self.good = read.is_ok();
+        match read {
+            Ok((found, warnings)) => {
+                for warning in &warnings {
+                    tracing::warn!("{warning}");
+                }
+                told(true, Some(found.into()), None)
+            }
+            Err(problems) => told(false, None, Some(problems.to_string())),
+        }
+    }
+}
+
+fn content(path: &Path) -> Content {
+    let text = std::fs::read(path).ok()?;
+    Some(weighbridge_config::text_hash(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Watched {
+        looker: Looker,
+        directory: std::path::PathBuf,
+    }
+
+    impl Watched {
+        fn new(name: &str) -> Self {
+            let directory = std::env::temp_dir().join(format!("weighbridge-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&directory).unwrap();
+            let path = directory.join("endpoints.yaml");
+            Self {
+                looker: Looker::new(path),
+                directory,
+            }
+        }
+
+        fn write(&self, text: &str) {
+            std::fs::write(&self.looker.path, text).unwrap();
+        }
+
+        /// Names that one look gave, or its error.
+        fn look(&mut self) -> Option<Result<Vec<String>, String>> {
+            let look = self.looker.look()?;
+            match (look.found, look.error) {
+                (_, Some(error)) => Some(Err(error)),
+                (Some(found), None) => Some(Ok(found
+                    .iter()
+                    .map(|found| found.spec.name.to_string())
+                    .collect())),
+                (None, None) => None,
+            }
+        }
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+
+    #[test]
+    fn a_change_is_taken_once_it_is_whole() {
+        let mut file = Watched::new("whole");
+        file.write("- http://h:1\n- http://h:2\n");
+        assert_eq!(file.look(), None, "it has just been written");
+        assert_eq!(file.look(), Some(Ok(vec!["h:1".into(), "h:2".into()])));
+        assert_eq!(file.look(), None);
+        file.write("- http://h:1\n");
+        assert_eq!(file.look(), None, "half of it may be missing");
+        file.write("- http://h:1\n- http://h:3\n");
+        assert_eq!(file.look(), None);
+        assert_eq!(file.look(), Some(Ok(vec!["h:1".into(), "h:3".into()])));
+    }
+
+    #[test]
+    fn a_bad_file_is_told_once() {
+        let mut file = Watched::new("bad");
+        for (text, told) in [
+            (Some("- http://h:1\n- h:2\n"), "endpoints.yaml:2:3"),
+            (Some(""), "endpoints.yaml"),
+            (None, "there is no such file"),
+        ] {
+            match text {
+                Some(text) => file.write(text),
+                None => std::fs::remove_file(&file.looker.path).unwrap(),
+            }
+            assert_eq!(file.look(), None);
+            let error = file.look().unwrap().unwrap_err();
+            assert!(error.contains(told), "{error}");
+            assert_eq!(file.look(), None);
+        }
+        file.write("[]");
+        file.look();
+        assert_eq!(file.look(), Some(Ok(vec![])));
+    }
+}

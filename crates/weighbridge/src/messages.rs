@@ -1,0 +1,141 @@
+//! Messages of the gateway itself: written to standard error by a thread of their own, so that nobody who serves
+//! requests waits for a reader; and what is said of a fault of the program.
+
+use std::any::Any;
+use std::io::{IsTerminal, Write};
+use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
+use tracing_subscriber::fmt::MakeWriter;
+use weighbridge_gateway::telemetry::log::{Dropped, LogWriter};
+
+static WRITER: OnceLock<(LogWriter, Dropped)> = OnceLock::new();
+
+/// Sends messages of this severity to standard error. Set once; in one process that runs several gateways the first wins.
+pub(crate) fn start(level: &str) -> std::io::Result<Flush> {
+    if WRITER.get().is_none() {
+        let dropped = Dropped::default();
+        let writer = LogWriter::start("messages", Box::new(std::io::stderr()), dropped.clone())?;
+        if WRITER.set((writer.clone(), dropped)).is_ok() {
+            let lines = tracing_subscriber::fmt()
+                .with_max_level(level.parse().unwrap_or(tracing::Level::INFO))
+                .with_writer(Writer(writer))
+                .with_target(false)
+                .with_ansi(std::io::stderr().is_terminal());
+            let _ = lines.try_init();
+        }
+    }
+    Ok(Flush)
+}
+
+/// Messages that nobody read in time; none before [`start`].
+pub(crate) fn dropped() -> Option<Dropped> {
+    WRITER.get().map(|(_, dropped)| dropped.clone())
+}
+
+/// Writes what is queued when it is dropped, as far as it is read.
+pub(crate) struct Flush;
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        flush();
+    }
+}
+
+fn flush() {
+    if let Some((writer, _)) = WRITER.get() {
+        writer.flush();
+    }
+}
+
+struct Writer(LogWriter);
+
+impl<'a> MakeWriter<'a> for Writer {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.0)
+    }
+}
+
+/// Takes one message, which comes in one piece.
+struct Line<'a>(&'a LogWriter);
+
+impl Write for Line<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.line(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Has a panic say where it happened, and what it says only where that is part of the program.
+///
+/// What a panic is made to say while it runs may quote whatever was at hand: a key, a prompt, the file of the config.
+pub(crate) fn tell_of_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let what = described(info);
+        if WRITER.get().is_some() {
+            tracing::error!("{what}");
+            flush();
+        } else {
+            let _ = writeln!(std::io::stderr(), "weighbridge: {what}");
+        }
+    }));
+}
+
+fn described(info: &PanicHookInfo<'_>) -> String {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("unnamed").to_owned();
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let backtrace = std::backtrace::Backtrace::capture();
+    let trace = match backtrace.status() {
+        std::backtrace::BacktraceStatus::Captured => format!("\n{backtrace}"),
+        _ => String::new(),
+    };
+    format!(
+        "a fault of the program at {place}, thread `{name}`: {}. Please report it.{trace}",
+        shown(info.payload())
+    )
+}
+
+fn shown(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .unwrap_or("its message is withheld, because it may hold data of a request or of the config")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn a_panic_tells_its_place_and_no_data() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (seen, before) = (told.clone(), std::panic::take_hook());
+        std::panic::set_hook(Box::new(move |info| seen.lock().unwrap().push(described(info))));
+        let secret = String::from("sk-canary");
+        for panics in [
+            std::panic::catch_unwind(|| panic!("bad key {secret}")),
+            std::panic::catch_unwind(|| assert_eq!(secret.parse::<u8>().map_err(|_| &secret).unwrap(), 1)),
+            std::panic::catch_unwind(|| {
+                let _ = &secret["é".len() + 5..100];
+            }),
+            std::panic::catch_unwind(|| panic!("a plain word")),
+        ] {
+            panics.unwrap_err();
+        }
+        std::panic::set_hook(before);
+        let told = told.lock().unwrap().join("\n");
+        assert!(!told.contains("sk-canary"), "{told}");
+        assert!(
+            told.contains("messages.rs:") && told.contains("a plain word"),
+            "{told}"
+        );
+        assert_eq!(told.matches("is withheld").count(), 3, "{told}");
+    }
+}

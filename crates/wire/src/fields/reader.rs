@@ -1,0 +1,245 @@
+//! Reading JSON text forward, value by value, without making anything of it.
+//!
+//! It accepts what `serde_json` accepts, which a property test holds it to, and takes the long way for neither strings
+//! nor nesting: strings are searched by blocks of bytes for what ends them, and a level of nesting is one bit.
+
+/// The text is no JSON, or not of the wanted type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// A place in JSON text.
+pub(super) struct Reader<'a> {
+    json: &'a str,
+    at: usize,
+}
+
+/// The open brackets round a place: set bits are objects, the lowest is the innermost.
+#[derive(Default)]
+struct Levels {
+    near: u64,
+    depth: u32,
+    /// Those that do not fit.
+    far: Vec<u64>,
+}
+
+impl Levels {
+    fn push(&mut self, object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(u64::BITS) {
+            self.far.push(std::mem::take(&mut self.near));
+        }
+        self.near = self.near << 1 | u64::from(object);
+        self.depth += 1;
+    }
+
+    /// Leaves the innermost level, and gives whether any is left.
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.near >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(u64::BITS) {
+            self.near = self.far.pop().unwrap_or_default();
+        }
+    }
+
+    /// Whether the innermost level is an object; None outside of all.
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.near & 1 == 1)
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(json: &'a str) -> Self {
+        Self { json, at: 0 }
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.json.as_bytes().get(self.at).copied()
+    }
+
+    pub(super) fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
+            self.at += 1;
+        }
+    }
+
+    /// Skips `byte` if it is next.
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
+        let next = self.byte() == Some(byte);
+        self.at += usize::from(next);
+        next
+    }
+
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
+        if self.eat(byte) { Ok(()) } else { Err(Malformed) }
+    }
+
+    /// Nothing but space may follow.
+    pub(super) fn end(&mut self) -> Result<(), Malformed> {
+        self.skip_space();
+        if self.byte().is_none() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    /// A key, its colon and the space round that: the key with its quotes.
+    pub(super) fn key(&mut self) -> Result<&'a str, Malformed> {
+        let start = self.at;
+        self.expect(b'"')?;
+        self.string()?;
+        let key = &self.json[start..self.at];
+        self.skip_space();
+        self.expect(b':')?;
+        self.skip_space();
+        Ok(key)
+    }
+
+    /// A value, from its first byte to its last.
+    pub(super) fn value(&mut self) -> Result<&'a str, Malformed> {
+        let start = self.at;
+        match self.byte() {
+            Some(b'"') => {
+                self.at += 1;
+                self.string()?;
+            }
+            Some(b'{' | b'[') => self.nested()?,
+            _ => self.plain()?,
+        }
+        Ok(&self.json[start..self.at])
+    }
+
+    /// An object or array with all that is in it.
+    fn nested(&mut self) -> Result<(), Malformed> {
+        let mut levels = Levels::default();
+        loop {
+            // At the start of a value.
+            match self.byte() {
+                Some(open @ (b'{' | b'[')) => {
+                    self.at += 1;
+                    self.skip_space();
+                    // Their closing brackets are two further on.
+                    if !self.eat(open + 2) {
+                        levels.push(open == b'{');
+                        if open == b'{' {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                Some(b'"') => {
+                    self.at += 1;
+                    self.string()?;
+                }
+                _ => self.plain()?,
+            }
+            // Behind it.
+            loop {
+                let Some(object) = levels.innermost() else {
+                    return Ok(());
+                };
+                self.skip_space();
+                if self.eat(b',') {
+                    self.skip_space();
+                    if object {
+                        self.key()?;
+                    }
+                    break;
+                }
+                self.expect(if object { b'}' } else { b']' })?;
+                levels.pop();
+            }
+        }
+    }
+
+    /// A number, true, false or null.
+    fn plain(&mut self) -> Result<(), Malformed> {
+        let rest = &self.json.as_bytes()[self.at..];
+        let word: &[u8] = match rest.first() {
+            Some(b'n') => b"null",
+            Some(b't') => b"true",
+            Some(b'f') => b"false",
+            _ => return self.number(),
+        };
+        if !rest.starts_with(word) {
+            return Err(Malformed);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        self.eat(b'-');
+        if !self.eat(b'0') {
+            self.digits()?;
+        } else if self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
+            return Err(Malformed);
+        }
+        if self.eat(b'.') {
+            self.digits()?;
+        }
+        if self.eat(b'e') || self.eat(b'E') {
+            let _ = self.eat(b'+') || self.eat(b'-');
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    /// At least one.
+    fn digits(&mut self) -> Result<(), Malformed> {
+        let start = self.at;
+        while self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        if self.at > start { Ok(()) } else { Err(Malformed) }
+    }
+
+    /// Whether the whole text could stand between the quotes of a string.
+    pub(super) fn is_string_inside(&mut self) -> bool {
+        while self.plain_part() == Some(b'\\') {
+            if self.escape().is_err() {
+                return false;
+            }
+        }
+        self.byte().is_none()
+    }
+
+    /// Skips the part of a string that is what it stands for, and gives the byte behind it.
+    fn plain_part(&mut self) -> Option<u8> {
+        self.at += super::blocks::plain_len(&self.json.as_bytes()[self.at..]);
+        self.byte()
+    }
+
+    /// The rest of a string, from behind its opening quote to behind its closing one.
+    fn string(&mut self) -> Result<(), Malformed> {
+        loop {
+            match self.plain_part() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                _ => return Err(Malformed),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Malformed> {
+        let rest = &self.json.as_bytes()[self.at + 1..];
+        self.at += match rest.first() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            // Whether it stands for a character is not asked here.
+            Some(b'u')
+                if rest
+                    .get(1..5)
+                    .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) =>
+            {
+                6
+            }
+            _ => return Err(Malformed),
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

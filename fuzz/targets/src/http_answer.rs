@@ -1,0 +1,142 @@
+//! The edge towards upstreams: whatever an upstream answers, the client gets an answer that is HTTP, nothing of what follows
+//! the upstream's answer reaches anybody, and the next request on whatever connection gets its own.
+
+use crate::edge::{Edge, Script, UPSTREAM_KEY, number};
+use crate::http1::{self, Message, Tail};
+use crate::input::{Input, cut};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Stands for more than a head may have.
+const LONG: u8 = 0xfc;
+/// Stands for the upstream's own key.
+const KEY: u8 = 0xfd;
+
+/// One that asks for the usage of streams, and one that does not.
+const ROUTES: &str = "routes:
+  - {name: m, targets: [m], retry: {max_attempts: 1}}
+  - {name: n, targets: [m], retry: {max_attempts: 1}, usage: inject}";
+
+/// How the upstream ends, whether a stream is asked for, the places to cut at, and the bytes of the answer.
+pub fn check(data: &[u8]) {
+    static EDGE: OnceLock<Edge> = OnceLock::new();
+    let edge = EDGE.get_or_init(|| Edge::start("none", ROUTES));
+    let mut input = Input(data);
+    let flags = input.byte();
+    let cuts = input.cuts();
+    let answer = written_out(input.0);
+    let read = http1::first_answer(&answer);
+    let whole = matches!(&read, Ok((message, _)) if !message.until_close);
+    let pieces = cut(&answer, &cuts).into_iter().map(<[u8]>::to_vec).collect();
+    edge.upstream.script(Some(Script {
+        pieces,
+        // An answer that does not end by itself would be waited for.
+        close: flags & 1 == 1 || !whole,
+    }));
+    let received = edge.converse(&[request(flags).as_bytes()]);
+    edge.upstream.script(None);
+    edge.settled();
+    check_received(&received, &read);
+    edge.upstream.take_requests();
+    check_next(edge, 10);
+}
+
+fn request(flags: u8) -> String {
+    let path = ["/v1/chat/completions", "/v1/messages"][usize::from(flags >> 4 & 1)];
+    let model = ["m", "n"][usize::from(flags >> 3 & 1)];
+    let explain = ["", "x-weighbridge-explain: 1\r\n"][usize::from(flags >> 2 & 1)];
+    let body = format!("{{\"model\":\"{model}\",\"stream\":{}}}", flags & 2 == 2);
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\n{explain}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn written_out(bytes: &[u8]) -> Vec<u8> {
+    let mut written = Vec::with_capacity(bytes.len());
+    let mut long = 2;
+    for byte in bytes {
+        match *byte {
+            KEY => written.extend_from_slice(UPSTREAM_KEY.as_bytes()),
+            LONG if long > 0 => {
+                long -= 1;
+                written.resize(written.len() + 150_000, b'a');
+            }
+            other => written.push(other),
+        }
+    }
+    written
+}
+
+fn check_received(received: &[u8], read: &Result<(Message, usize), Tail>) {
+    let said = || String::from_utf8_lossy(received).into_owned();
+    let (answers, tail) = http1::answers(received, &["POST".to_owned()]);
+    // A stream that broke off may end without its end.
+    assert!(
+        tail == Tail::Clean || (tail == Tail::Cut && answers.is_empty()),
+        "{}",
+        said()
+    );
+    assert!(answers.len() <= 1, "{}", said());
+    let Some(answer) = answers.first() else { return };
+    let status = answer.status();
+    let content_type = answer.first("content-type").unwrap_or_default();
+    let stream = content_type
+        .to_ascii_lowercase()
+        .starts_with(b"text/event-stream");
+    assert!(
+        matches!(status, 200..=599) && !(300..400).contains(&status),
+        "{}",
+        said()
+    );
+    for name in [
+        "set-cookie",
+        "location",
+        "upgrade",
+        "keep-alive",
+        "trailer",
+        "proxy-authenticate",
+    ] {
+        assert!(answer.first(name).is_none(), "{name}: {}", said());
+    }
+    assert_eq!(answer.all("x-request-id").count(), 1, "{}", said());
+    let head = answer.headers.iter().map(|(_, value)| value.as_slice());
+    let leaks = |bytes: &[u8]| memchr::memmem::find(bytes, UPSTREAM_KEY.as_bytes()).is_some();
+    assert!(!head.into_iter().any(leaks), "{}", said());
+    match read {
+        Ok((upstream, _)) if status < 400 && !stream => {
+            assert_eq!(status, upstream.status(), "{}", said());
+            assert!(answer.body == upstream.body, "{} for {upstream:?}", said());
+        }
+        Ok(_) => {}
+        Err(_) => assert!(
+            status >= 400 || stream,
+            "a broken answer became a good one: {}",
+            said()
+        ),
+    }
+    if status >= 400 {
+        assert!(!leaks(&answer.body), "{}", said());
+    }
+}
+
+/// The next request gets the answer that is made for it, and no byte more. Until then it may be told that the engine waits, as
+/// its last answer asked for, or has just closed a connection that was kept.
+fn check_next(edge: &Edge, again: u32) {
+    let received = edge.converse(&[request(0).as_bytes()]);
+    edge.settled();
+    let (answers, tail) = http1::answers(&received, &["POST".to_owned()]);
+    let got = edge.upstream.take_requests();
+    let said = String::from_utf8_lossy(&received).into_owned();
+    assert_eq!((answers.len(), tail), (1, Tail::Clean), "{said}");
+    if again > 0 && got.is_empty() && [429, 502, 503].contains(&answers[0].status()) {
+        std::thread::sleep(Duration::from_millis(2));
+        return check_next(edge, again - 1);
+    }
+    assert_eq!((answers[0].status(), got.len()), (200, 1), "{said}");
+    let own = format!(
+        "{{\"choices\":[],\"n\":{}}}",
+        number(&answers[0].body).unwrap_or(0)
+    );
+    assert_eq!(answers[0].body, own.as_bytes(), "{said}");
+}

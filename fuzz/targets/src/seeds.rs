@@ -1,0 +1,267 @@
+//! Where fuzzing starts: inputs written here, the examples of the repository, what was once found, and the public recordings
+//! of real servers, which live outside the repository.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest seed, bytes.
+const BYTES_MAX: usize = 16 * 1024;
+
+/// The seeds of a target that the repository holds.
+#[must_use]
+pub fn own(target: &str) -> Vec<Vec<u8>> {
+    let mut seeds: Vec<Vec<u8>> = match target {
+        "stream" => STREAMS.iter().flat_map(|text| stream(text.as_bytes())).collect(),
+        "body" => BODIES.iter().flat_map(|text| body(text.as_bytes())).collect(),
+        "http_request" => REQUESTS
+            .iter()
+            .map(|text| [&[0], text.as_bytes()].concat())
+            .collect(),
+        "http_answer" => ANSWERS.iter().flat_map(|text| answer(text.as_bytes())).collect(),
+        "config" => CONFIGS.iter().map(|text| text.as_bytes().to_vec()).collect(),
+        _ => (1..60).map(noise).collect(),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    seeds.extend(files(&root.join("seeds").join(target), ""));
+    if target == "config" {
+        seeds.extend(files(&root.join("../examples"), ".yaml"));
+    }
+    seeds
+}
+
+/// What only a fuzzer has the time for: what the tests of the config are about.
+#[must_use]
+pub fn borrowed(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../crates")
+        .join(target)
+        .join("tests");
+    if target != "config" {
+        return Vec::new();
+    }
+    let sources = files(&folder, ".rs");
+    sources
+        .iter()
+        .flat_map(|source| literals(&String::from_utf8_lossy(source)))
+        .collect()
+}
+
+/// The seeds of a target that come from the recordings; none where there are none.
+#[must_use]
+pub fn recorded(target: &str) -> Vec<Vec<u8>> {
+    let root = std::env::var_os("WEIGHBRIDGE_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let folders = fs::read_dir(root.join("wire")).into_iter().flatten().flatten();
+    let mut folders: Vec<_> = folders.map(|folder| folder.path()).collect();
+    folders.sort();
+    let all =
+        |ending: &str| -> Vec<Vec<u8>> { folders.iter().flat_map(|folder| files(folder, ending)).collect() };
+    match target {
+        "stream" => {
+            let mut streams = all(".sse");
+            streams.extend(all("_response.txt"));
+            streams.extend(all(".chunks.txt").iter().map(|lines| events(lines)));
+            streams.iter().flat_map(|text| stream(text)).collect()
+        }
+        "body" => all(".json").iter().flat_map(|text| body(text)).collect(),
+        "http_request" => all(".request.json").iter().map(|body| request(body)).collect(),
+        "http_answer" => {
+            let streams = all(".sse")
+                .iter()
+                .flat_map(|text| answer(&framed("text/event-stream", text)))
+                .collect::<Vec<_>>();
+            let wholes = all(".json");
+            let wholes = wholes
+                .iter()
+                .flat_map(|text| answer(&framed("application/json", text)));
+            streams.into_iter().chain(wholes).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<Vec<u8>> {
+    let found = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = found
+        .map(|file| file.path())
+        .filter(|path| path.is_file() && path.to_string_lossy().ends_with(ending))
+        .collect();
+    paths.sort();
+    paths.iter().filter_map(|path| fs::read(path).ok()).collect()
+}
+
+/// The pieces of config that the tests of a source file are about: its texts, as they are and as settings of a pool or a route.
+fn literals(source: &str) -> Vec<Vec<u8>> {
+    let lines = source
+        .lines()
+        .filter_map(|line| line.split_once('"')?.1.rsplit_once('"'));
+    lines
+        .flat_map(|(text, _)| {
+            let text = text.replace("\\n", "\n").replace("\\\"", "\"");
+            [
+                format!("pools: [{{name: a, endpoints: [http://h:1]}}]\n{text}"),
+                format!("pools: [{{name: a, endpoints: [http://h:1], {text}}}]\n"),
+                format!("pools: [{{name: a, endpoints: [{text}]}}, {{name: b, endpoints: [http://h:1]}}]\n"),
+                format!(
+                    "pools: [{{name: a, endpoints: [http://h:1]}}, {{name: b, endpoints: [http://i:1]}}]\nroutes: [{{name: r, targets: [a, {{pool: b, order: 2}}], {text}}}]\n"
+                ),
+                text,
+            ]
+        })
+        .map(String::into_bytes)
+        .collect()
+}
+
+/// A recording of data lines as the stream it was.
+fn events(lines: &[u8]) -> Vec<u8> {
+    let lines = String::from_utf8_lossy(lines);
+    let lines = lines.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| format!("data: {line}\n\n"))
+        .collect::<String>()
+        .into_bytes()
+}
+
+/// The stream's beginning and end, for an API each that it may be of.
+fn stream(text: &[u8]) -> Vec<Vec<u8>> {
+    let begin = &text[..text.len().min(BYTES_MAX)];
+    let end = &text[text.len().saturating_sub(1500)..];
+    let of = |api: u8, text: &[u8]| [&[api, 40, 2, 0, 0x40, 0x31, 0x80], text].concat();
+    (0..4).flat_map(|api| [of(api, begin), of(api, end)]).collect()
+}
+
+fn body(text: &[u8]) -> Vec<Vec<u8>> {
+    let text = &text[..text.len().min(BYTES_MAX)];
+    let of = |flags: u8| [&[flags], &b"\x05model\x04user"[..], &[0xff, 0x00], text].concat();
+    vec![of(0), of(1), of(29)]
+}
+
+fn request(body: &[u8]) -> Vec<u8> {
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-model: m\r\ncontent-length: ";
+    let body = &body[..body.len().min(BYTES_MAX)];
+    [
+        &[1, 0, 0x80],
+        format!("{head}{}\r\n\r\n", body.len()).as_bytes(),
+        body,
+    ]
+    .concat()
+}
+
+fn framed(content_type: &str, body: &[u8]) -> Vec<u8> {
+    let body = &body[..body.len().min(BYTES_MAX)];
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+fn answer(text: &[u8]) -> Vec<Vec<u8>> {
+    (0..32)
+        .step_by(3)
+        .map(|flags| [&[flags, 0], text].concat())
+        .collect()
+}
+
+/// Bytes that look random and are the same every day.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        // splitmix64, Steele, Lea and Flood 2014.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    (0..100 + seed * 30)
+        .flat_map(|_| next().to_le_bytes().into_iter().take(1))
+        .collect()
+}
+
+const STREAMS: [&str; 14] = [
+    "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2,\"prompt_tokens_details\":{\"cached_tokens\":1}}}\n\ndata: [DONE]\n\n",
+    "\u{feff}: c\r\ndata: {\"usage\":null,\r\ndata: \"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\r\n\r\n",
+    ": a\rdata: {\"choices\":[],\"usage\":{}}\r\rdata: 1",
+    "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\"}}\n\n",
+    "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":3,\"cache_read_input_tokens\":1,\"cache_creation_input_tokens\":1}}}\n\nevent: message_delta\ndata: {\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":4}}\n\nevent: message_stop\ndata: {}\n\n",
+    "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: content_block_delta\ndata: {\"delta\":{\"text\":\"x\"}}\n\n",
+    "event: response.output_text.delta\ndata: {\"delta\":\"x\"}\n\nevent: response.completed\ndata: {\"response\":{\"usage\":{\"input_tokens\":1,\"output_tokens\":2,\"input_tokens_details\":{\"cached_tokens\":0}}}}\n\n",
+    "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\",\"message\":\"m\"}}}\n\n",
+    "data: {\"error\":{\"message\":\"m\",\"type\":\"t\",\"code\":\"429\",\"param\":\"p\"}}\n\n",
+    "data: {\"object\":\"error\",\"message\":\"m\",\"code\":500}\n\ndata: {\"error\":\"busy\",\"error_type\":\"overloaded\"}\n\n",
+    "data: {\"error\":{\"detail\":[{\"loc\":[\"body\",1],\"msg\":\"m\"},\"x\"]}}\n\ndata: {\"error\":{\"detail\":{\"msg\":\"m\"}}}\n\n",
+    "data: {\"choices\":[{\"delta\":{\"reasoning\":\"r\",\"tool_calls\":[{\"function\":{\"arguments\":\"{}\"}}],\"audio\":{}}}]}\n\nevent: error\ndata: broken",
+    "id: 1\nevent: x\nretry: 5\ndata\n\ndata:\n\n\n\n\r\n: c",
+    "data: {\"error\":\"\\ud800\"}\n\ndata: {\"choices\":[{\"text\":\"\u{e9}\u{4f60}\u{1f642} 12,\\n\"}]}\n\n",
+];
+
+const BODIES: [&str; 14] = [
+    r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":false},"user":" u "}"#,
+    r#" {"stream":true,"stream_options":null,"metadata":{"user_id":"x","user_id":"y"},"max_tokens":1.0,"max_completion_tokens":9007199254740993}"#,
+    r#"{"mod\u0065l":"a\"b","a":{"b":{"c":"\ud83d\ude42"}},"x":1e400,"y":-0.0E+1,"z":"\ud800"}"#,
+    r#"{"model":"a","model":"b"}"#,
+    r#"{"model":1,"stream":2}"#,
+    r#"{"stream":true,"stream_options":{ }}"#,
+    r#"{"stream":true,"stream_options":{"x":[{}]}}"#,
+    "[1,2",
+    "\u{feff}{}",
+    r#"{"error":{"message":"m","type":"t"},"type":"error"}"#,
+    r#"[{"error":{"code":429,"message":"m","status":"S"}}]"#,
+    "<html><head><title>502 &amp; more</title></head></html>",
+    r#"{"error":{"message": "cut of"#,
+    r#"{"detail":[{"loc":["body","x"],"msg":"m"}],"tools":[{"type":"function"}],"prompt":[1,2],"input":["a","b"],"system":"s"}"#,
+];
+
+const REQUESTS: [&str; 17] = [
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}GET /health HTTP/1.1\r\nhost: x\r\n\r\n",
+    "POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nd;x=y\r\n{\"model\":\"m\"}\r\n0\r\nt: 1\r\n\r\n",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{\"model\":\"m\"}",
+    "POST /v1/completions?a=b HTTP/1.0\r\nconnection: keep-alive\r\ncontent-length: 27\r\n\r\n{\"model\":\"m\",\"stream\":true}",
+    "HEAD /v1/models HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/models/m%2Fx HTTP/1.1\r\nhost: x\r\nanthropic-version: 1\r\n\r\n",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
+    "POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nconnection: close, x-a\r\nconnection: te\r\nx-a: 1\r\nte: trailers\r\nupgrade: h2c\r\ncookie: a\r\nauthorization: Bearer wb-client-key\r\nx-request-id: abc\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
+    "POST /v1/responses HTTP/1.1\r\nhost: a\r\nhost: b\r\nx-forwarded-for: 1.2.3.4, 127.0.0.1\r\nx-model: m\r\nx-weighbridge-explain: 1\r\napi-key: wb-old-key\r\ncontent-length: 2\r\n\r\n{}",
+    "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: wb-client-key\r\nx-forwarded-for: 1.2.3.4, fd00::1, 10.0.0.1, 127.0.0.2\r\ntransfer-encoding: chunked\r\n\r\n12000\r\n{\"model\":\"m\"}",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n{}",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n folded: 1\r\nx : 1\r\n\r\n",
+    "GET http://other/v1/models HTTP/1.1\r\nhost: x\r\n\r\nOPTIONS * HTTP/1.1\r\nhost: x\r\n\r\nCONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
+    "\r\n\nGET /ready HTTP/1.1\nhost: x\n\n",
+    "POST /v1/messages/count_tokens HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: identity, chunked\r\n\r\nzz\r\n",
+    "DELETE /v1/files/x HTTP/1.1\r\nhost: x\r\n\r\n",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\n{\"model\":",
+];
+
+const ANSWERS: [&str; 20] = [
+    "HTTP/1.1 400 Bad\r\ncontent-type: application/json\r\ncontent-length: 64\r\n\r\n{\"error\":{\"message\":\"the key wbSECRETupstream\",\"type\":\"t\",\"code\":1}}",
+    "HTTP/1.1 401 No\r\ncontent-type: application/json\r\ncontent-length: 70\r\n\r\n{\"type\":\"error\",\"error\":{\"message\":\"wbSECRETupstream\",\"type\":\"typed\"}}",
+    "HTTP/1.1 200 OK\r\nx-a: wbSECRETupstream\r\ncontent-type: application/json\r\ncontent-length: 45\r\n\r\n{\"error\":{\"message\":\"wbSECRETupstream\",\"a\":1}}",
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 60\r\n\r\ndata: {\"error\":{\"message\":\"wbSECRETupstream\",\"code\":500}}\n\n ",
+    "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\nkeep-alive: timeout=5\r\n\r\n{}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison",
+    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nt: 1\r\n\r\n",
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nb\r\ndata: {}\r\n\r\n\r\n0\r\n\r\n",
+    "HTTP/1.1 429 Too Many Requests\r\nretry-after: 2.5\r\ncontent-length: 28\r\ncontent-type: application/json\r\n\r\n{\"error\":{\"message\":\"slow\"}}",
+    "HTTP/1.1 503 X\r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\ncontent-length: 0\r\n\r\n",
+    "HTTP/1.1 302 Found\r\nlocation: http://x/\r\nset-cookie: a\r\ncontent-length: 0\r\n\r\n",
+    "HTTP/1.0 200 OK\r\n\r\n{\"choices\":[]}",
+    "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\ncontent-length: 10\r\ncontent-length: 11\r\n\r\n{}",
+    "HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 2\r\nconnection: x-drop\r\nx-drop: 1\r\nx-weighbridge-route: r\r\n\r\n{}",
+    "HTTP/1.1 204 No Content\r\n\r\n",
+    "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\nabc",
+    "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\u{1f}ab",
+    "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: x\r\ncontent-type: text/html\r\ncontent-length: 26\r\n\r\n<title>wbSECRET no</title>",
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 44\r\n\r\ndata: {\"error\":{\"message\":\"m\",\"code\":500}}\n\n",
+    "garbage\r\n\r\n",
+];
+
+const CONFIGS: [&str; 6] = [
+    "pools: &p [{<<: {}, name: &n a, endpoints: [*n, 'http://[::1]:1/?q=${KEY}']}]\nroutes: [{name: r, targets: [{pool: *n, weight: 1e-3}]}]",
+    "admin: {listen: 127.0.0.1:0, token: wbSECRET-admin}\npools:\n  - name: a\n    kind: openai\n    api_keys: [wbSECRET-one, '${KEY}']\n    endpoints: [{name: x, url: '${URL}', weight: 2, labels: {gpu: A100}}]\n    tls: {ca: x.pem, server_name: h}\n",
+    "auth: keys\nkeys:\n  - {name: k, key_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, expires: 2027-01-01, models: ['a*'], tenant: t, tier: x}\npools: [{name: a, endpoints: ['http://h:1']}]\n",
+    "version: 1\nserver: {listen: 0.0.0.0:1, max_body: 1MiB, max_connections: 9, drain_delay: 1s, drain_timeout: 2m, trusted_proxies: [10.0.0.0/8, '::1'], headers: minimal, zone: z}\nauth: none\nlog: {level: debug, requests: 0.5, slow: 2s}\npools: [{name: a, endpoints: ['http://h:1'], max_inflight: 3, health: {type: http, path: /x, interval: 1s, timeout: 1s, unhealthy_after: 2, healthy_after: 1, expect: [200]}, breaker: false, cooldown: {default: 1s, max: 2s}, fail_open: false, ramp: 0s, keepalive: 1s, stall_after: 9s, timeouts: {connect: 1s, first_byte: 1s, idle: 1s, total: 1s, stream_total: 1h}}]\n",
+    "pools: [{name: a, endpoints: ['http://h:1']}, {name: b, endpoints: ['http://i:1', 'http://i:1']}]\nroutes:\n  - name: r\n    targets: [a, {pool: b, order: 2, name: c}]\n    policies: {session_affinity: {weight: 2, keys: [header.x, body.user, ip]}, least_inflight: {}}\n    picker: max\n    spill: true\n    usage: inject\n    retry: {max_attempts: 2, on: [connect, reset, timeout, 429, '503'], budget: {ratio: 0.1, floor_per_second: 1, window: 5s}, move_on_after: 3s}\n    fallback: [{route: s, on: [unavailable]}]\n  - {name: s, targets: [{pool: a, weight: 1}, {pool: b, weight: 0}], retry: false}\n",
+    "a: !x |\n  ${NONE:-x}$$\n? b\n: [1, 'it''s', \"\\u00e9\"] # c\n---\n...\n",
+];

@@ -21,6 +21,7 @@ pub fn masked(config: &Config) -> Value {
         .iter()
         .map(|net| format!("{}/{}", net.base, net.prefix))
         .collect();
+    let passed: Vec<String> = server.passthrough.iter().map(ToString::to_string).collect();
     let admin = config.admin.listen.map_or(json!(false), |listen| {
         object([
             ("listen", json!(listen)),
@@ -57,6 +58,7 @@ pub fn masked(config: &Config) -> Value {
                 ("drain_delay", time(server.drain_delay)),
                 ("drain_timeout", time(server.drain_timeout)),
                 ("trusted_proxies", json!(proxies)),
+                ("passthrough", json!(passed)),
                 (
                     "headers",
                     json!(if server.headers == Headers::Full {

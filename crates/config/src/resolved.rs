@@ -3,6 +3,7 @@
 
 use crate::discovery::Discovery;
 use crate::identity::{self, Identity};
+use crate::paths::PassedPath;
 use secrecy::SecretString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ pub struct Server {
     pub trusted_proxies: Vec<Network>,
     /// Which `x-weighbridge-*` headers clients get.
     pub headers: Headers,
+    /// Further paths that go to engines as they are.
+    pub passthrough: Vec<PassedPath>,
     /// The gateway's own zone.
     pub zone: Option<String>,
 }

@@ -25,7 +25,7 @@ use weighbridge_core::explain::Explanation;
 use weighbridge_core::spec::FleetSpec;
 use weighbridge_core::view::FleetView;
 use weighbridge_core::{Action, EndpointId, Event, RequestId, Scheduler};
-use weighbridge_store::{KeyRecord, Keys, MemoryKeys, MemoryUsage};
+use weighbridge_store::{KeyRecord, Keys, MemoryHomes, MemoryKeys, MemoryUsage};
 
 /// What a gateway is started with besides its config.
 pub struct Setup {
@@ -48,6 +48,8 @@ pub struct Gateway {
     pub(crate) leaving: Leaving,
     snapshot: ArcSwap<Snapshot>,
     pub(crate) keys: MemoryKeys,
+    /// Where stored responses are.
+    pub(crate) homes: MemoryHomes,
     pub(crate) sink: Sink,
     pub(crate) decisions: Decisions,
     pub(crate) balance: Balance,
@@ -115,6 +117,7 @@ impl Gateway {
             leaving: Leaving::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: MemoryKeys::default(),
+            homes: MemoryHomes::default(),
             sink: Sink {
                 metrics,
                 log,

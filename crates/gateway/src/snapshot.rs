@@ -63,6 +63,8 @@ pub struct RouteEntry {
 pub struct TargetEntry {
     /// Its name.
     pub name: Arc<str>,
+    /// Name of its pool.
+    pub(crate) pool: Arc<str>,
     pub(crate) series: TargetSeries,
 }
 
@@ -231,8 +233,9 @@ impl Snapshot {
                 targets: route
                     .targets
                     .iter()
-                    .map(|(name, _)| TargetEntry {
+                    .map(|(name, pool)| TargetEntry {
                         name: name.clone(),
+                        pool: config.pools[*pool].name.clone(),
                         series: metrics.target(&route.name, name.clone()),
                     })
                     .collect(),
@@ -263,6 +266,23 @@ impl Snapshot {
     #[must_use]
     pub fn route(&self, name: &str) -> Option<&Arc<RouteEntry>> {
         self.routes.get(name)
+    }
+
+    /// Whether the config names `path` as one that goes to engines as it is.
+    pub(crate) fn passes(&self, path: &str) -> bool {
+        (self.config.server.passthrough.iter()).any(|passed| passed.holds(path))
+    }
+
+    /// The one route that `visible` lets through; none if there is none, or more.
+    pub(crate) fn only_route(&self, visible: impl Fn(&str) -> bool) -> Option<&Arc<RouteEntry>> {
+        let mut found = self.routes.values().filter(|route| visible(&route.name));
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// The endpoint of this name in the pool of that name.
+    pub(crate) fn upstream_named(&self, pool: &str, endpoint: &str) -> Option<&Arc<Upstream>> {
+        (self.upstreams.values())
+            .find(|upstream| **upstream.pool_name() == *pool && *upstream.name == *endpoint)
     }
 
     /// The route of this id.

@@ -2,6 +2,7 @@
 
 use crate::address::{Address, Range};
 use crate::leaf::{Name, Size, Span, Text, Whole};
+use crate::paths::PassedPath;
 use crate::read::{At, FromNode, Reader, section, unknown, words};
 use crate::secret::MaybeSecret;
 use crate::yaml::{NodeId, Shape};
@@ -30,6 +31,9 @@ section! {
         trusted_proxies: Vec<At<Range>> = [] as [&str; 0],
         /// Which `x-weighbridge-*` headers clients get. Default: `full` on a loopback address, else `minimal`.
         headers: Headers,
+        /// Further paths that go to engines as they are, such as `/tokenize`, or `/classify/*` for all below one. Routed by
+        /// `model` in a JSON body or by the header `x-model`; without either where only one route is served.
+        passthrough: Vec<At<PassedPath>> = [] as [&str; 0],
         /// The zone that this gateway runs in.
         zone: Name,
     }

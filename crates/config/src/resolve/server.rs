@@ -59,6 +59,11 @@ pub(super) fn server(reader: &mut Reader<'_>, given: model::Server) -> Server {
             Vec::new(),
         ),
         headers,
+        passthrough: or(
+            given.passthrough,
+            |list| list.into_iter().map(|path| path.value).collect(),
+            Vec::new(),
+        ),
         zone: given.zone.map(|zone| zone.value.0),
     }
 }

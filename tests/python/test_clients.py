@@ -161,6 +161,59 @@ class OpenAiTest(ThroughTheGateway):
         answer = self.client.embeddings.create(model="chat", input=["one", "two"])
         self.assertEqual([(row.index, len(row.embedding)) for row in answer.data], [(0, 3), (1, 3)])
 
+    def test_a_response_is_found_again_where_it_was_made(self):
+        first = self.client.responses.create(model="chat", input="hello [[mock:text=hi]]")
+        for _ in range(2):
+            self.assertEqual(self.client.responses.retrieve(first.id).id, first.id)
+        following = self.client.responses.create(model="chat", input="and now", previous_response_id=first.id)
+        self.assertEqual(following.id, first.id)  # each upstream gives all of its responses one id
+        self.assertEqual(list(self.client.responses.input_items.list(first.id)), [])
+        self.assertEqual(self.client.responses.cancel(first.id).status, "cancelled")
+        self.assertEqual(sorted(len(upstream.log()) for upstream in self.upstreams.all), [0, 6])
+        self.client.responses.delete(first.id)
+        with self.assertRaises(openai.NotFoundError) as caught:
+            self.client.responses.retrieve(first.id)
+        self.assertEqual(caught.exception.code, "response_not_found")
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.responses.create(model="chat", input="x", previous_response_id=first.id)
+        self.assertEqual(caught.exception.code, "previous_response_not_found")
+
+    def test_transcriptions(self):
+        audio = ("a.wav", bytes(range(256)) * 2000, "audio/wav")
+        answer = self.client.audio.transcriptions.create(model="chat", file=audio)
+        self.assertEqual(answer.text, "what was said")
+        self.assertEqual(self.client.audio.translations.create(model="chat", file=audio).text, "what was said")
+        self.assertTrue(all(record["body_len"] > 512_000 for record in self.log()))
+
+    def test_a_stream_of_a_transcription(self):
+        audio = ("a.wav", b"RIFF [[mock:text=one two three]]", "audio/wav")
+        events = list(self.client.audio.transcriptions.create(model="chat", file=audio, stream=True))
+        self.assertEqual("".join(event.delta for event in events if event.type == "transcript.text.delta"), "one two three")
+        self.assertEqual(events[-1].type, "transcript.text.done")
+
+    def test_speech(self):
+        answer = self.client.audio.speech.create(model="chat", voice="alloy", input="hello [[mock:big=300000]]")
+        self.assertEqual((answer.response.headers["content-type"], len(answer.content)), ("audio/mpeg", 300000))
+        with self.client.audio.speech.with_streaming_response.create(model="chat", voice="alloy", input="hello") as answer:
+            self.assertEqual(sum(len(piece) for piece in answer.iter_bytes()), 1000)
+
+    def test_images(self):
+        image = ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(5000), "image/png")
+        answer = self.client.images.edit(model="chat", image=[image, image], prompt="greener")
+        self.assertEqual(answer.data[0].b64_json, "aW1hZ2U=")
+        answer = self.client.images.generate(model="chat", prompt="a hill")
+        self.assertEqual(answer.usage.total_tokens, answer.usage.input_tokens + answer.usage.output_tokens)
+        events = list(self.client.images.generate(model="chat", prompt="a hill [[mock:chunks=3]]", stream=True))
+        self.assertEqual([event.type for event in events], ["image_generation.partial_image"] * 3 + ["image_generation.completed"])
+
+    def test_moderations(self):
+        self.assertFalse(self.client.moderations.create(model="chat", input="hello").results[0].flagged)
+
+    def test_a_form_without_a_known_model_is_not_found(self):
+        with self.assertRaises(openai.NotFoundError):
+            self.client.audio.transcriptions.create(model="nonesuch", file=("a.wav", b"x"))
+        self.assertEqual(self.log(), [])
+
     def test_models_are_those_of_the_key(self):
         self.assertEqual({model.id for model in self.client.models.list()}, {"chat", "other", *ERROR_POOLS})
         self.assertEqual(self.client.models.retrieve("chat").id, "chat")

@@ -2,7 +2,7 @@
 
 use crate::discovery::{Discovery, Records};
 use crate::resolved::{
-    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, Usage,
+    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls, Usage,
 };
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
@@ -21,6 +21,7 @@ pub fn masked(config: &Config) -> Value {
         .iter()
         .map(|net| format!("{}/{}", net.base, net.prefix))
         .collect();
+    let passed: Vec<String> = server.passthrough.iter().map(ToString::to_string).collect();
     let admin = config.admin.listen.map_or(json!(false), |listen| {
         object([
             ("listen", json!(listen)),
@@ -47,6 +48,7 @@ pub fn masked(config: &Config) -> Value {
             "server",
             object([
                 ("listen", json!(server.listen)),
+                ("tls", show_server_tls(server.tls.as_ref())),
                 ("max_body", json!(show_size(server.max_body as u64))),
                 (
                     "body_memory",
@@ -56,6 +58,7 @@ pub fn masked(config: &Config) -> Value {
                 ("drain_delay", time(server.drain_delay)),
                 ("drain_timeout", time(server.drain_timeout)),
                 ("trusted_proxies", json!(proxies)),
+                ("passthrough", json!(passed)),
                 (
                     "headers",
                     json!(if server.headers == Headers::Full {
@@ -227,6 +230,16 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
             ])
         })
         .collect()
+}
+
+fn show_server_tls(tls: Option<&ServerTls>) -> Value {
+    tls.map_or(Value::Null, |tls| {
+        object([
+            ("cert", json!(tls.cert)),
+            ("key", json!(tls.key)),
+            ("client_ca", json!(tls.client_ca)),
+        ])
+    })
 }
 
 fn show_discovery(discovery: &Discovery) -> Value {

@@ -40,7 +40,7 @@ section! {
         routes: Vec<At<routes::Route>>,
     }
     required [pools]
-    later [otlp, storage, quota_groups, services, classes, passthrough]
+    later [otlp, storage, quota_groups, services, classes]
 }
 
 /// The version of the format, always 1.

@@ -2,6 +2,8 @@
 //! names are resolved, secrets are wrapped.
 
 use crate::discovery::Discovery;
+use crate::identity::{self, Identity};
+use crate::paths::PassedPath;
 use secrecy::SecretString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,6 +39,8 @@ pub struct Config {
 pub struct Server {
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// TLS towards clients; none: they speak plainly.
+    pub tls: Option<ServerTls>,
     /// Largest request body, bytes.
     pub max_body: usize,
     /// Most memory for the bodies of all requests, bytes; none: a share of what the process may have.
@@ -51,8 +55,33 @@ pub struct Server {
     pub trusted_proxies: Vec<Network>,
     /// Which `x-weighbridge-*` headers clients get.
     pub headers: Headers,
+    /// Further paths that go to engines as they are.
+    pub passthrough: Vec<PassedPath>,
     /// The gateway's own zone.
     pub zone: Option<String>,
+}
+
+/// `server.tls`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerTls {
+    /// PEM file of the certificate chain.
+    pub cert: PathBuf,
+    /// PEM file of its key.
+    pub key: PathBuf,
+    /// PEM file of the authorities of client certificates; none: clients need no certificate.
+    pub client_ca: Option<PathBuf>,
+    /// What the files held when they were loaded.
+    pub identity: Identity,
+}
+
+impl ServerTls {
+    /// SHA-256 of what the files hold now, in hexadecimal; compare it with [`Identity::hash`].
+    #[must_use]
+    pub fn hash_now(&self) -> String {
+        let files = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
+        let read = files.map(|file| file.map(|path| identity::read(path).ok()));
+        identity::hash(read.iter().flatten().map(Option::as_deref))
+    }
 }
 
 /// An address range, `10.0.0.0/8` or a single address.

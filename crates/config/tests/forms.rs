@@ -281,7 +281,7 @@ fn health_settings_override_the_kind() {
 #[test]
 fn settings_arrive_where_they_belong() {
     let config = good(
-        "server: {max_body: 1KiB, max_connections: 7, drain_delay: 1s, trusted_proxies: [10.1.2.3/8, 192.0.2.7, 'fd00::1/8'], zone: z}
+        "server: {max_body: 1KiB, max_connections: 7, drain_delay: 1s, trusted_proxies: [10.1.2.3/8, 192.0.2.7, 'fd00::1/8'], passthrough: [/tokenize, '/classify/*'], zone: z}
 log: {level: debug, requests: 0.25, slow: 2s}
 pools:
   - name: a
@@ -315,6 +315,8 @@ routes:
         .map(|net| format!("{}/{}", net.base, net.prefix))
         .collect();
     assert_eq!(proxies, ["10.0.0.0/8", "192.0.2.7/32", "fd00::/8"]);
+    let passed: Vec<String> = server.passthrough.iter().map(ToString::to_string).collect();
+    assert_eq!(passed, ["/tokenize", "/classify/*"]);
     assert_eq!(
         (config.log.level.as_str(), config.log.requests, config.log.slow),
         ("debug", LogRequests::Share(0.25), Some(Duration::from_secs(2)))

@@ -114,7 +114,6 @@ fn what_comes_later_is_refused_by_name() {
         (pool("quota_groups: {}"), "quota_groups", "quota_groups"),
         (pool("services: []"), "services", "services"),
         (pool("classes: []"), "classes", "classes"),
-        (pool("server: {tls: {cert: a}}"), "server.tls", "tls"),
         (pool("state: {backend: redis}"), "state.backend", "backend: redis"),
         (
             pool("keys: [{name: a, key: b, limits: {}}]"),
@@ -225,6 +224,22 @@ fn wrong_types_and_ranges_say_what_is_wanted() {
         &pool("server: {max_connections: many}"),
         &[
             "server.max_connections: a whole number from 1 to 1000000 is expected here, but this is the text `many` | write a number without quotes and units",
+        ],
+    );
+    check(
+        &pool(
+            "server: {passthrough: [tokenize, /a/../b, '/*', /v1/files, /v1/models/x, '/v1/*', '/a b', /%41, /health]}",
+        ),
+        &[
+            "server.passthrough[0]: the path `tokenize` does not begin with `/` | write a path such as `/tokenize`, or `/classify/*` for all below it",
+            "server.passthrough[1]: the path `/a/../b` has an empty segment, or one of dots alone | write a path such as `/tokenize`, or `/classify/*` for all below it",
+            "server.passthrough[2]: the path `/*` stands for everything | write a path such as `/tokenize`, or `/classify/*` for all below it",
+            "server.passthrough[3]: `/v1/files` would hide `/v1/files`, which the gateway serves by itself | name only paths that it does not serve",
+            "server.passthrough[4]: `/v1/models/x` would hide `/v1/models`, which the gateway serves by itself | name only paths that it does not serve",
+            "server.passthrough[5]: `/v1/*` would hide `/v1/audio/speech`, which the gateway serves by itself | name only paths that it does not serve",
+            "server.passthrough[6]: the path `/a b` holds characters other than letters, digits and `/ - . _ ~ : @` | write a path such as `/tokenize`, or `/classify/*` for all below it",
+            "server.passthrough[7]: the path `/%41` holds characters other than letters, digits and `/ - . _ ~ : @` | write a path such as `/tokenize`, or `/classify/*` for all below it",
+            "server.passthrough[8]: `/health` would hide `/health`, which the gateway serves by itself | name only paths that it does not serve",
         ],
     );
     check(

@@ -46,6 +46,7 @@ fn run(iterations: u64, candidates: usize) {
             route: RouteId(0),
             protocols: Protocols::OPENAI,
             session: Some(session),
+            only: None,
             explain: false,
         };
         scheduler.step(now, Event::Arrive(arrival), &mut actions);

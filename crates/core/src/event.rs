@@ -65,8 +65,20 @@ pub struct Arrival {
     pub protocols: Protocols,
     /// Hash state of the session key, where the route's chain of keys found one.
     pub session: Option<SessionKey>,
+    /// The one endpoint that can serve it, because it holds what the request is about; none: any of the route's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Only>,
     /// Whether the full explanation of this decision is wanted.
     pub explain: bool,
+}
+
+/// Where alone a request can be served. No other endpoint, and no other route, is tried for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Only {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The upstream key that it must be asked with; none: any.
+    pub key: Option<u16>,
 }
 
 /// End of an attempt.

@@ -77,6 +77,8 @@ pub enum Dropped {
     Tried,
     /// Of a later order than the one that served.
     LaterOrder,
+    /// `elsewhere`: what the request is about is held by another endpoint.
+    Elsewhere,
 }
 
 /// Why a policy gave no scores.

@@ -12,6 +12,7 @@ pub(crate) use closed::soonest_return;
 pub(crate) use filter::any_live;
 
 use crate::endpoint::Endpoint;
+use crate::event::Only;
 use crate::explain::{Abstained, Dropped};
 use crate::ids::EndpointId;
 use crate::policies::RequestFacts;
@@ -34,6 +35,7 @@ pub(crate) struct Query<'a> {
     pub(crate) endpoints: &'a [Endpoint],
     pub(crate) facts: RequestFacts,
     pub(crate) protocols: Protocols,
+    pub(crate) only: Option<Only>,
     pub(crate) tried: &'a [Tried],
     pub(crate) kind: Kind,
 }
@@ -137,6 +139,11 @@ pub(crate) struct Scored {
 }
 
 impl Query<'_> {
+    /// Whether the request can be served by another endpoint alone.
+    pub(crate) fn is_elsewhere(&self, id: EndpointId) -> bool {
+        self.only.is_some_and(|only| only.endpoint != id)
+    }
+
     pub(crate) fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
         self.endpoints
             .get(id.slot as usize)

@@ -54,6 +54,7 @@ fn lb3_a_million_sessions_do_not_grow_memory() {
             route: bindings.routes[0],
             protocols: Protocols::OPENAI,
             session: Some(SessionKey::new(format!("session-{id}").as_bytes())),
+            only: None,
             explain: false,
         };
         scheduler.step(now, Event::Arrive(arrival), &mut actions);

@@ -135,6 +135,7 @@ fn dropped_word(dropped: Dropped) -> String {
         Dropped::Protocol => "protocol".to_owned(),
         Dropped::Tried => "tried".to_owned(),
         Dropped::LaterOrder => "later order".to_owned(),
+        Dropped::Elsewhere => "elsewhere".to_owned(),
     }
 }
 

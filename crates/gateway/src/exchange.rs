@@ -16,6 +16,8 @@ pub(crate) mod relay;
 pub(crate) mod respond;
 pub(crate) mod run;
 pub(crate) mod session;
+pub(crate) mod stored;
+pub(crate) mod upload;
 pub(crate) mod waiting;
 
 use crate::client::connection::Client;

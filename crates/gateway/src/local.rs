@@ -1,10 +1,11 @@
 //! Finding engines on this machine, for a start without a config.
 
 use crate::upstream::connect::connect_to;
+use crate::upstream::link::RequestBody;
 use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderValue, Request};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -92,7 +93,7 @@ async fn ask(port: u16, usual: &'static str) -> Option<Found> {
 
 async fn models(address: SocketAddr) -> Option<Models> {
     let mut link = connect_to(address).await.ok()?;
-    let mut request = Request::new(Full::new(Bytes::new()));
+    let mut request = Request::new(RequestBody::Whole(Bytes::new()));
     *request.uri_mut() = http::Uri::from_static("/v1/models");
     request
         .headers_mut()

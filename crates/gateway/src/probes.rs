@@ -4,10 +4,10 @@ use crate::driver;
 use crate::gateway::{Gateway, ProbeQueue};
 use crate::snapshot::Upstream;
 use crate::upstream::connect::connect_once;
+use crate::upstream::link::RequestBody;
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderValue, Method, Request};
-use http_body_util::Full;
 use secrecy::ExposeSecret;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
@@ -72,7 +72,7 @@ async fn ask(upstream: &Upstream, (path, expect, deadline): (&str, &[u16], Insta
         Some(query) => format!("{prefix}{path}?{}", query.expose_secret()),
         None => format!("{prefix}{path}"),
     };
-    let mut request = Request::new(Full::new(Bytes::new()));
+    let mut request = Request::new(RequestBody::Whole(Bytes::new()));
     *request.method_mut() = Method::GET;
     *request.uri_mut() = uri
         .try_into()

@@ -28,6 +28,8 @@ pub struct Snapshot {
     routes: HashMap<Arc<str>, Arc<RouteEntry>>,
     routes_by_id: HashMap<RouteId, Arc<RouteEntry>>,
     upstreams: HashMap<EndpointId, Arc<Upstream>>,
+    /// What clients are met with, if under TLS.
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     /// In the order of the config.
     pools: Vec<Arc<PoolEntry>>,
     /// Body paths that any route's session keys may come from.
@@ -61,6 +63,8 @@ pub struct RouteEntry {
 pub struct TargetEntry {
     /// Its name.
     pub name: Arc<str>,
+    /// Name of its pool.
+    pub(crate) pool: Arc<str>,
     pub(crate) series: TargetSeries,
 }
 
@@ -98,8 +102,34 @@ pub(crate) struct Carried {
 /// A pool with the `host` header of each of its endpoints.
 pub(crate) type CompiledPool = (Arc<PoolEntry>, Vec<HeaderValue>);
 
-/// Loads what of the pools can fail (certificates, header values), before anything changes.
-pub(crate) fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>, String> {
+/// What of a config can still fail, loaded before anything changes.
+pub(crate) struct Compiled {
+    pools: Vec<CompiledPool>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Compiled {
+    /// Loads certificates and header values. What of `running` still holds is taken over: TLS sessions that clients may
+    /// resume.
+    pub(crate) fn new(
+        config: &Config,
+        carried: &Carried,
+        running: Option<&Snapshot>,
+    ) -> Result<Self, String> {
+        let wanted = config.server.tls.as_ref();
+        let tls = match running.filter(|running| running.config.server.tls.as_ref() == wanted) {
+            Some(running) => running.tls.clone(),
+            None => wanted.map(crate::client::tls::server_config).transpose()?,
+        };
+        Ok(Self {
+            pools: compile_pools(config, carried)?,
+            tls,
+        })
+    }
+}
+
+/// Loads what of the pools can fail, before anything changes.
+fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>, String> {
     let compile = |(index, pool): (usize, &resolved::Pool)| {
         let hosts: Result<Vec<_>, String> = pool
             .endpoints
@@ -166,10 +196,10 @@ impl Upstream {
 }
 
 impl Snapshot {
-    /// Puts together what `compile_pools` loaded and the ids that the scheduler answered with.
+    /// Puts together what [`Compiled`] loaded and the ids that the scheduler answered with.
     pub(crate) fn compile(
         config: Arc<Config>,
-        pools: Vec<CompiledPool>,
+        Compiled { pools, tls }: Compiled,
         bindings: &Bindings,
         (generation, metrics, before): (u64, &Metrics, Option<&Snapshot>),
     ) -> Self {
@@ -203,8 +233,9 @@ impl Snapshot {
                 targets: route
                     .targets
                     .iter()
-                    .map(|(name, _)| TargetEntry {
+                    .map(|(name, pool)| TargetEntry {
                         name: name.clone(),
+                        pool: config.pools[*pool].name.clone(),
                         series: metrics.target(&route.name, name.clone()),
                     })
                     .collect(),
@@ -225,6 +256,7 @@ impl Snapshot {
             routes,
             routes_by_id,
             upstreams,
+            tls,
             pools: entries,
             body_paths,
         }
@@ -234,6 +266,23 @@ impl Snapshot {
     #[must_use]
     pub fn route(&self, name: &str) -> Option<&Arc<RouteEntry>> {
         self.routes.get(name)
+    }
+
+    /// Whether the config names `path` as one that goes to engines as it is.
+    pub(crate) fn passes(&self, path: &str) -> bool {
+        (self.config.server.passthrough.iter()).any(|passed| passed.holds(path))
+    }
+
+    /// The one route that `visible` lets through; none if there is none, or more.
+    pub(crate) fn only_route(&self, visible: impl Fn(&str) -> bool) -> Option<&Arc<RouteEntry>> {
+        let mut found = self.routes.values().filter(|route| visible(&route.name));
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// The endpoint of this name in the pool of that name.
+    pub(crate) fn upstream_named(&self, pool: &str, endpoint: &str) -> Option<&Arc<Upstream>> {
+        (self.upstreams.values())
+            .find(|upstream| **upstream.pool_name() == *pool && *upstream.name == *endpoint)
     }
 
     /// The route of this id.

@@ -1,7 +1,7 @@
 //! The tests that every form of a store must pass; called from each form's own tests with an empty store.
 #![allow(clippy::panic, reason = "a failed assertion is how these checks report")]
 
-use crate::{KeyRecord, Keys, Usage, UsageTotal, hash_key};
+use crate::{Home, Homes, KeyRecord, Keys, Owner, Usage, UsageTotal, hash_key};
 
 fn record(name: &str, key: &str) -> KeyRecord {
     KeyRecord {
@@ -74,4 +74,44 @@ pub fn usage(store: &dyn Usage) {
         },
     );
     assert_eq!(store.total("a").prompt_tokens, u64::MAX, "counts saturate");
+}
+
+/// Homes: found by id and owner, replaced, forgotten, expired; at least `room` of them are kept for at least a minute.
+///
+/// # Panics
+/// If the store breaks the contract.
+pub fn homes(store: &dyn Homes, room: usize) {
+    let owner = |name: &str| Some(Owner::Tenant(name.into()));
+    let home = |endpoint: &str, owner: &Option<Owner>| Home {
+        route: "r".into(),
+        pool: "p".into(),
+        endpoint: endpoint.into(),
+        upstream_key: 1,
+        owner: owner.clone(),
+    };
+    let (one, two, none) = (owner("one"), owner("two"), None);
+    assert_eq!(store.find("resp_1", one.as_ref(), 0), None);
+    for (endpoint, owner) in [("a", &one), ("b", &two), ("c", &none)] {
+        store.put("resp_1", home(endpoint, owner), 0);
+    }
+    for (endpoint, owner) in [("a", &one), ("b", &two), ("c", &none)] {
+        let found = store.find("resp_1", owner.as_ref(), 59);
+        assert_eq!(found, Some(home(endpoint, owner)), "each finds their own");
+    }
+    let key = Owner::Key("one".into());
+    assert_eq!(store.find("resp_1", Some(&key), 0), None, "a key is no tenant");
+    store.put("resp_1", home("d", &one), 0);
+    assert_eq!(store.find("resp_1", one.as_ref(), 0), Some(home("d", &one)));
+    store.forget("resp_1", one.as_ref());
+    store.forget("never", one.as_ref());
+    assert_eq!(store.find("resp_1", one.as_ref(), 0), None);
+    assert_eq!(store.find("resp_1", two.as_ref(), 0), Some(home("b", &two)));
+    assert_eq!(store.find("resp_1", two.as_ref(), i64::MAX), None, "all expire");
+    for number in 0..room {
+        store.put(&format!("resp_x{number}"), home("a", &one), 0);
+    }
+    for number in 0..room {
+        let found = store.find(&format!("resp_x{number}"), one.as_ref(), 59);
+        assert_eq!(found, Some(home("a", &one)), "{number} of {room}");
+    }
 }

@@ -1,10 +1,12 @@
-//! What must outlive a request, behind traits: client keys and usage now.
+//! What must outlive a request, behind traits: client keys, usage, and where stored responses are.
 //!
 //! Every form of a store passes the same contract tests (see `contract`); the memory form is the default on one machine.
 
 pub mod contract;
+mod homes;
 mod memory;
 
+pub use homes::MemoryHomes;
 pub use memory::{MemoryKeys, MemoryUsage};
 
 use std::sync::Arc;
@@ -73,6 +75,51 @@ pub struct UsageTotal {
     pub prompt_tokens: u64,
     /// Output tokens.
     pub completion_tokens: u64,
+}
+
+/// Where a response is that its engine has stored. By names, which mean the same to every replica and after a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The route that served the request.
+    pub route: Arc<str>,
+    /// The pool of the engine that holds the response.
+    pub pool: Arc<str>,
+    /// The engine.
+    pub endpoint: Arc<str>,
+    /// Number of the upstream key that it was made with, from 0.
+    pub upstream_key: u16,
+    /// Whose it is; none: everybody's, where no key is asked for.
+    pub owner: Option<Owner>,
+}
+
+/// Who may ask for a response: every key of the tenant that made it, or the key itself where it belongs to none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The keys of this tenant.
+    Tenant(Arc<str>),
+    /// The keys of this name.
+    Key(Arc<str>),
+}
+
+impl Owner {
+    /// The owner of what `key` makes.
+    #[must_use]
+    pub fn of(key: &KeyRecord) -> Self {
+        match &key.tenant {
+            Some(tenant) => Self::Tenant(tenant.clone()),
+            None => Self::Key(key.name.clone()),
+        }
+    }
+}
+
+/// Where stored responses are, by their ids. Bounded: the oldest are forgotten first, and all after a time.
+pub trait Homes: Send + Sync {
+    /// Notes where the response `id` of `owner` is, as of `unix_seconds`. Two owners may have responses of one id.
+    fn put(&self, id: &str, home: Home, unix_seconds: i64);
+    /// The home of the response `id` of `owner`, unless it has expired at `unix_seconds`.
+    fn find(&self, id: &str, owner: Option<&Owner>, unix_seconds: i64) -> Option<Home>;
+    /// The response `id` of `owner` has been deleted.
+    fn forget(&self, id: &str, owner: Option<&Owner>);
 }
 
 /// Usage per key name.

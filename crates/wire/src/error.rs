@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::api::{Api, Protocol, comes_later};
+use crate::form::FormError;
 use crate::peek::{PeekError, PeekErrorKind};
 use crate::said::{InBandError, cut};
 
@@ -162,6 +163,55 @@ impl ErrorBody {
         Self {
             param: Some("model".to_owned()),
             ..Self::coded(404, "model_not_found", message)
+        }
+    }
+
+    /// 400: no model in the request to a path that the config names, and more than one route that may be meant.
+    #[must_use]
+    pub fn no_model_named() -> Self {
+        let message = "The request names no model, and several are served: set \"model\" in a JSON body, or the header \"x-model\".";
+        Self {
+            param: Some("model".to_owned()),
+            ..Self::coded(400, "missing_required_parameter", message)
+        }
+    }
+
+    /// 400: a form that cannot be taken.
+    #[must_use]
+    pub fn bad_form(error: &FormError) -> Self {
+        let code = match error {
+            FormError::DuplicateModel => "duplicate_parameter",
+            _ => "invalid_form",
+        };
+        let param = matches!(error, FormError::DuplicateModel | FormError::BadModel(_));
+        Self {
+            param: param.then(|| "model".to_owned()),
+            ..Self::coded(400, code, error.to_string())
+        }
+    }
+
+    /// 404: a response that is not known here, or that another key made; the answer does not tell which.
+    #[must_use]
+    pub fn no_such_response(id: &str) -> Self {
+        Self::coded(404, "response_not_found", unknown_response(id))
+    }
+
+    /// 400: the same of a response that a new one is to go on from.
+    #[must_use]
+    pub fn no_previous_response(id: &str) -> Self {
+        Self {
+            param: Some("previous_response_id".to_owned()),
+            ..Self::coded(400, "previous_response_not_found", unknown_response(id))
+        }
+    }
+
+    /// 503: the engine that holds the response cannot be asked now.
+    #[must_use]
+    pub fn home_unavailable(retry_after: Option<Duration>) -> Self {
+        let message = "The engine that holds this response is not in service, and no other has it.";
+        Self {
+            retry_after,
+            ..Self::coded(503, "service_unavailable", message)
         }
     }
 
@@ -345,7 +395,7 @@ impl ErrorBody {
     /// look.
     #[must_use]
     pub fn sse_event_for(&self, api: Api, request_id: Option<&str>) -> Bytes {
-        if api != Api::Responses {
+        if !matches!(api, Api::Responses | Api::Response) {
             return self.sse_event(api.protocol(), request_id);
         }
         let error = self.openai();
@@ -395,6 +445,14 @@ impl ErrorBody {
             _ => anthropic_kind(self.status),
         }
     }
+}
+
+fn unknown_response(id: &str) -> String {
+    format!(
+        "The response {:?} is not known here: it was deleted, has expired, was made with another key or through \
+         another gateway, or its engine has gone or the gateway has restarted since.",
+        cut(id)
+    )
 }
 
 /// The words Anthropic's API documents.

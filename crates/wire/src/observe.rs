@@ -1,12 +1,14 @@
 //! Watching a response stream as it passes: has it begun, is it done, what did it cost, did it fail.
 
+use std::borrow::Cow;
+
 use crate::api::Api;
 use crate::estimate::{NO_TEXT, TextTokens};
-use crate::fields::{each_field, each_item, says_something};
+use crate::fields::{each_field, each_item, says_something, text};
 use crate::repeat::{Pieces, Repeat};
 use crate::said::{InBandError, Said};
 use crate::sse::{Event, EventKind, Scanner};
-use crate::usage::{Tally, Usage};
+use crate::usage::{Tally, Usage, spends_tokens};
 
 /// Watches one response stream. Feed it every chunk in order; the bytes stay the relay's.
 #[derive(Debug)]
@@ -51,10 +53,17 @@ struct Seen {
     tally: Tally,
     error: Option<InBandError>,
     error_first: bool,
+    /// Events came of an API that says when its stream is complete.
+    has_end_mark: bool,
+    /// The id of a response, until it is taken.
+    response_id: Option<Box<str>>,
     repeat: Repeat,
     /// The name of the event that it is of.
     repeat_name: Option<&'static str>,
 }
+
+/// Largest event of an image that is looked into: its end mark holds the whole image.
+const IMAGE_BYTES_MAX: usize = 16 << 20;
 
 impl StreamObserver {
     /// An observer at the start of a stream that answers `api`.
@@ -62,8 +71,14 @@ impl StreamObserver {
     pub fn new(api: Api) -> Self {
         Self {
             api,
-            scanner: Scanner::new(),
-            seen: Seen::default(),
+            scanner: match api {
+                Api::ImageGenerations | Api::ImageEdits => Scanner::with_event_bytes_max(IMAGE_BYTES_MAX),
+                _ => Scanner::new(),
+            },
+            seen: Seen {
+                has_end_mark: api.generates_text() || api == Api::Response,
+                ..Seen::default()
+            },
         }
     }
 
@@ -80,7 +95,14 @@ impl StreamObserver {
         let Self { api, scanner, seen } = self;
         let mut fed = Fed::default();
         scanner.finish(|event| seen.take(*api, &event, &mut fed));
+        // Where no event says that the answer is complete, the end of its body does.
+        seen.finished |= !seen.has_end_mark;
         fed
+    }
+
+    /// The id of the response that the stream is about, once it has been said; a second call gives none.
+    pub fn take_response_id(&mut self) -> Option<Box<str>> {
+        self.seen.response_id.take()
     }
 
     /// How many events have ended, comments and pings aside.
@@ -97,14 +119,14 @@ impl StreamObserver {
     }
 
     /// Whether the stream's terminal event came: `[DONE]`; `message_stop`; `response.completed`, `.failed` or
-    /// `.incomplete`.
+    /// `.incomplete`; `speech.audio.done`; `transcript.text.done`.
     #[must_use]
     pub fn done(&self) -> bool {
         self.seen.done
     }
 
-    /// Whether the model said why it stopped, so that the answer is whole even if the terminal event is
-    /// missing.
+    /// Whether the model said why it stopped, so that the answer is whole even if the terminal event is missing; an image
+    /// is complete, though more of them may follow; or the stream of an API without a terminal event came to its end.
     #[must_use]
     pub fn finished(&self) -> bool {
         self.seen.finished
@@ -119,9 +141,9 @@ impl StreamObserver {
     /// What the stream cost so far: as reported, and where it is not reported (yet), as estimated. The answer's tokens are
     /// estimated by its text and by its events, of which most engines send one a token; the larger counts. `prompt` is asked
     /// for the prompt's tokens where they are not reported. None before the first event, when the model may not even
-    /// have begun.
+    /// have begun, and where nothing is reported of a call that writes no text.
     pub fn counted(&self, prompt: impl FnOnce() -> u64) -> Option<Counted> {
-        if self.seen.events == 0 {
+        if self.seen.events == 0 || !spends_tokens(self.api) {
             return None;
         }
         let reported = self.seen.tally.usage();
@@ -131,6 +153,9 @@ impl StreamObserver {
                 usage,
                 estimated: false,
             });
+        }
+        if !self.api.generates_text() {
+            return None;
         }
         let written = self.seen.content_events.max(self.seen.written.tokens());
         Some(Counted {
@@ -185,8 +210,9 @@ impl Seen {
         let sound = self.error.is_none();
         let note = match api {
             Api::Messages | Api::CountTokens => self.anthropic(event),
-            Api::Responses => self.responses(event),
-            _ => self.chunk(event),
+            Api::Responses | Api::Response => self.responses(event),
+            Api::ChatCompletions | Api::Completions => self.chunk(event),
+            _ => self.media(event, api),
         };
         if note == Note::Ping {
             return;
@@ -305,6 +331,10 @@ impl Seen {
             r#""error""# => error = Some(value),
             _ => {}
         });
+        if self.events == 0 {
+            self.response_id =
+                response.and_then(|response| id_in(response).map(Cow::into_owned).map(Into::into));
+        }
         match kind {
             Some("response.completed" | "response.incomplete" | "response.failed") => {
                 self.done = true;
@@ -336,6 +366,47 @@ impl Seen {
                 Note::Other
             }
         }
+    }
+
+    /// One event of audio or images, which names its type; of engines that stream transcriptions as they stream chats;
+    /// or of an API of which nothing is known.
+    fn media(&mut self, event: &Event<'_>, api: Api) -> Note {
+        let json = std::str::from_utf8(event.data).unwrap_or_default();
+        let mut kind = event.name;
+        let (mut usage, mut error, mut chat) = (None, None, false);
+        let _ = each_field(json, |key, value| match key {
+            r#""type""# => kind = plain(value).or(kind),
+            r#""usage""# => usage = Some(value),
+            r#""error""# => error = Some(value),
+            r#""choices""# => chat = true,
+            _ => {}
+        });
+        if chat || event.data.trim_ascii() == b"[DONE]" {
+            self.has_end_mark |= api != Api::Passthrough;
+            return self.chunk(event);
+        }
+        self.tally.take_openai(usage.unwrap_or_default());
+        if kind == Some("error") && api != Api::Passthrough {
+            let said = error.and_then(Said::from_error);
+            self.fail(said.unwrap_or_else(|| Said::from_object(json)));
+            return Note::Other;
+        }
+        let Some((of, what)) = kind.and_then(|kind| kind.rsplit_once('.')) else {
+            if api != Api::Passthrough {
+                self.untyped(error);
+            }
+            return Note::Other;
+        };
+        match (of, what) {
+            ("speech.audio" | "transcript.text", "done") => self.done = true,
+            ("image_generation" | "image_edit", "completed") => self.finished = true,
+            ("speech.audio" | "transcript.text" | "image_generation" | "image_edit", _) => {
+                self.has_end_mark |= event.kind != EventKind::Oversized;
+                return Note::Content;
+            }
+            _ => {}
+        }
+        Note::Other
     }
 
     /// An event without a type, in an API whose events have one: engines report errors so, in the form of their other
@@ -425,6 +496,27 @@ const DELTA_THOUGHT: [&str; 4] = [
 
 /// Those of them that carry no text.
 const DELTA_MEDIA: [&str; 2] = [r#""audio""#, r#""images""#];
+
+/// The id of the response that `body` is or begins with: all of it, or as much as is at hand.
+#[must_use]
+pub fn body_id(body: &[u8]) -> Option<String> {
+    let valid = match std::str::from_utf8(body) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&body[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    id_in(valid).map(Cow::into_owned)
+}
+
+fn id_in(object: &str) -> Option<Cow<'_, str>> {
+    let mut id = None;
+    // What was read before the text broke off stands.
+    let _ = each_field(object, |key, value| {
+        if key == r#""id""# {
+            id = text(value);
+        }
+    });
+    id.filter(|id| !id.is_empty())
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Note {

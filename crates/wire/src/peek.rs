@@ -4,6 +4,7 @@
 //! leads through are read again, once a level. Everything else is skipped, so the cost grows with the length
 //! and with nothing else, and nesting neither recurses nor allocates more than a byte per level.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::fields::{Malformed, each_field, integer, is_key, refusal, says_something, text};
@@ -19,7 +20,7 @@ pub use rewrite::{rewrite, rewrite_model};
 use error::Position;
 
 /// The facts of one request body.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peek {
     /// The value of `model`, if there is one.
     pub model: Option<String>,
@@ -30,6 +31,8 @@ pub struct Peek {
     /// The most output tokens the request allows: `max_completion_tokens`, else `max_tokens`, else
     /// `max_output_tokens`. None where it is absent or no whole number.
     pub max_tokens: Option<u64>,
+    /// `previous_response_id`, where it is a string.
+    pub previous_response: Option<String>,
     /// For each wanted path, in order, the trimmed string found there; None where there is none, an empty
     /// one, or a value of another type.
     pub found: Vec<Option<String>>,
@@ -65,6 +68,16 @@ impl Peek {
         }
     }
 
+    /// What is known of a request whose body is no JSON: `model` as named elsewhere, and whether a stream is wanted.
+    #[must_use]
+    pub fn outside(model: Option<String>, stream: bool) -> Self {
+        Self {
+            model,
+            stream,
+            ..Self::default()
+        }
+    }
+
     /// Where the raw token of `model` stands in the body, quotes included.
     #[must_use]
     pub fn model_token(&self) -> Option<Range<usize>> {
@@ -91,6 +104,7 @@ struct Fields<'a> {
     max_completion_tokens: Option<&'a str>,
     max_tokens: Option<&'a str>,
     max_output_tokens: Option<&'a str>,
+    previous_response: Option<&'a str>,
     /// For each wanted path, the value of its first key.
     roots: Vec<Option<&'a str>>,
 }
@@ -108,6 +122,7 @@ impl<'a> Fields<'a> {
             max_completion_tokens: None,
             max_tokens: None,
             max_output_tokens: None,
+            previous_response: None,
             roots: vec![None; wanted.len()],
         };
         each_field(json, |key, value| fields.take(key, value))
@@ -126,6 +141,7 @@ impl<'a> Fields<'a> {
             "max_completion_tokens" => self.max_completion_tokens = Some(value),
             "max_tokens" => self.max_tokens = Some(value),
             "max_output_tokens" => self.max_output_tokens = Some(value),
+            "previous_response_id" => self.previous_response = Some(value),
             _ => {}
         }
         for (root, path) in self.roots.iter_mut().zip(self.wanted) {
@@ -162,6 +178,7 @@ impl<'a> Fields<'a> {
             include_usage: self.stream_options.and_then(include_usage),
             usage_splice: stream.then(|| self.usage_splice(head)).flatten(),
             max_tokens: limits.into_iter().flatten().find_map(integer),
+            previous_response: self.previous_response.and_then(text).map(Cow::into_owned),
             found: self
                 .roots
                 .iter()

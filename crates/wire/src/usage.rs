@@ -32,6 +32,7 @@ impl Tally {
     /// nothing.
     pub(crate) fn take_openai(&mut self, raw: &str) {
         let mut said = Self::default();
+        let mut total = None;
         // A value of another type says nothing.
         let _ = each_field(raw, |key, value| {
             let Some(key) = text(key) else { return };
@@ -41,11 +42,14 @@ impl Tally {
                 "prompt_tokens_details" | "input_tokens_details" => {
                     said.cached = cached(value).or(said.cached)
                 }
+                "total_tokens" => total = integer(value),
                 // DeepSeek's word, beside or instead of the details.
                 "prompt_cache_hit_tokens" => said.cached = said.cached.or(integer(value)),
                 _ => {}
             }
         });
+        // What only reads, as rerankers and scorers do, may say no more than the sum.
+        said.input = said.input.or(total.filter(|_| said.output.is_none()));
         if said.input.is_some() || said.output.is_some() {
             *self = said;
         }
@@ -93,11 +97,16 @@ fn cached(details: &str) -> Option<u64> {
     cached
 }
 
+/// Whether an answer's usage is one that its request caused.
+pub(crate) fn spends_tokens(api: Api) -> bool {
+    !matches!(api, Api::CountTokens | Api::Models | Api::Model | Api::Response)
+}
+
 /// The usage that an answer in one piece reports. None where it reports none, is cut or is no JSON object,
-/// and for calls that spend no tokens (counting, models).
+/// and for calls that spend no tokens (counting, models, responses that were made and counted before).
 #[must_use]
 pub fn body_usage(api: Api, body: &[u8]) -> Option<Usage> {
-    if matches!(api, Api::CountTokens | Api::Models | Api::Model) {
+    if !spends_tokens(api) {
         return None;
     }
     let mut tally = Tally::default();
@@ -116,6 +125,9 @@ pub fn body_usage(api: Api, body: &[u8]) -> Option<Usage> {
 /// The usage that an answer in one piece reports, where no more than its end is at hand: servers say it last.
 #[must_use]
 pub fn end_usage(api: Api, end: &[u8]) -> Option<Usage> {
+    if !spends_tokens(api) {
+        return None;
+    }
     // Inside a text the quotes would be escaped.
     let at = memmem::rfind(end, USAGE)?;
     let rest = std::str::from_utf8(end.get(at + USAGE.len()..)?).ok()?;
@@ -194,6 +206,20 @@ mod tests {
             Api::Responses,
             r#"{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":0},"output_tokens":6}}"#,
             Some((5, 6, Some(0))),
+        );
+        check(
+            Api::Rerank,
+            r#"{"results":[],"usage":{"total_tokens":8}}"#,
+            Some((8, 0, None)),
+        );
+        let image = r#"{"data":[],"usage":{"total_tokens":9,"input_tokens":2,"output_tokens":7,"input_tokens_details":{"text_tokens":2}}}"#;
+        check(Api::ImageGenerations, image, Some((2, 7, None)));
+        let seconds = r#"{"text":"","usage":{"type":"duration","seconds":3}}"#;
+        check(Api::Transcriptions, seconds, None);
+        check(
+            Api::Response,
+            r#"{"usage":{"input_tokens":2,"output_tokens":7}}"#,
+            None,
         );
         for none in [
             "{}",

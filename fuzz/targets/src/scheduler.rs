@@ -89,6 +89,7 @@ impl World {
             route,
             protocols,
             session: session.map(|session| SessionKey::new(&[session])),
+            only: None,
             explain: session == Some(0),
         }));
     }
@@ -231,6 +232,7 @@ impl World {
             route: RouteId(9_999),
             protocols: Protocols::ANY,
             session: None,
+            only: None,
             explain: true,
         }));
     }

@@ -124,6 +124,7 @@ impl Scheduler {
                 session: request.arrival.session,
             },
             protocols: request.arrival.protocols,
+            only: request.arrival.only,
             tried: &request.tried,
             kind,
         };

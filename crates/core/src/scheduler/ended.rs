@@ -175,7 +175,10 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) -> Option<Request> {
         let is_retry = request.attempts > 0;
-        if !request.may_go_on() || (is_retry && !self.budget_allows(&request)) {
+        if request.arrival.only.is_some()
+            || !request.may_go_on()
+            || (is_retry && !self.budget_allows(&request))
+        {
             return Some(request);
         }
         let Some(route) = self.next_fallback(&request, among) else {
@@ -223,6 +226,7 @@ impl Scheduler {
             endpoints: &self.endpoints,
             facts: RequestFacts::default(),
             protocols: request.arrival.protocols,
+            only: request.arrival.only,
             tried: &[],
             kind: Kind::First,
         }

@@ -152,6 +152,7 @@ impl Scheduler {
                 session: arrival.session,
             },
             protocols: arrival.protocols,
+            only: arrival.only,
             tried: &[],
             kind: Kind::First,
         };

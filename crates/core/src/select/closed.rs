@@ -31,7 +31,9 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
         match reason {
             Some(Dropped::State(StateKind::Cooling)) => cooling = true,
             Some(Dropped::Capacity) => full = true,
-            Some(Dropped::Protocol | Dropped::Tried | Dropped::State(StateKind::Draining)) => {}
+            Some(
+                Dropped::Protocol | Dropped::Tried | Dropped::Elsewhere | Dropped::State(StateKind::Draining),
+            ) => {}
             _ => other = true,
         }
     }
@@ -96,7 +98,10 @@ pub(crate) fn soonest_return(query: &Query<'_>) -> Option<Duration> {
     let mut soonest: Option<Time> = None;
     for candidate in &query.plan.candidates {
         let target = &query.plan.targets[usize::from(candidate.target)];
-        if target.weight == 0 || !target.protocols.serves(query.protocols) {
+        if target.weight == 0
+            || !target.protocols.serves(query.protocols)
+            || query.is_elsewhere(candidate.endpoint)
+        {
             continue;
         }
         match query

@@ -1,4 +1,4 @@
-//! The filters: protocol, state, capacity, tried, order.
+//! The filters: protocol, place, state, capacity, tried, order.
 
 use super::{Query, Scratch};
 use crate::explain::Dropped;
@@ -15,7 +15,7 @@ pub(super) fn run(query: &Query<'_>, scratch: &mut Scratch, keeps_full: bool) ->
         scratch.dropped.push(reason(query, candidate));
     }
     let mut order = u16::MAX;
-    let mut outside = false;
+    let mut outside = query.only.is_some();
     for target in &plan.targets {
         outside |= !target.protocols.serves(query.protocols);
         let reasons = &scratch.dropped[target.candidates.clone()];
@@ -61,6 +61,9 @@ fn reason(query: &Query<'_>, candidate: &Candidate) -> Option<Dropped> {
     if !target.protocols.serves(query.protocols) {
         return Some(Dropped::Protocol);
     }
+    if query.is_elsewhere(candidate.endpoint) {
+        return Some(Dropped::Elsewhere);
+    }
     let Some(endpoint) = query.endpoint(candidate.endpoint) else {
         return Some(Dropped::State(StateKind::Draining));
     };
@@ -71,8 +74,11 @@ fn reason(query: &Query<'_>, candidate: &Candidate) -> Option<Dropped> {
         Some(StateKind::Full) => Some(Dropped::Capacity),
         Some(kind) => Some(Dropped::State(kind)),
         // Not all of its keys cool, so one is free.
-        None if query.tried.is_empty() => None,
-        None => key(query, candidate).is_none().then_some(Dropped::Tried),
+        None if query.tried.is_empty() && query.only.is_none() => None,
+        None if key(query, candidate).is_some() => None,
+        // Its one key that may be used cools, though others do not.
+        None if query.tried.is_empty() => Some(Dropped::State(StateKind::Cooling)),
+        None => Some(Dropped::Tried),
     }
 }
 
@@ -83,5 +89,7 @@ pub(super) fn key(query: &Query<'_>, candidate: &Candidate) -> Option<u16> {
         let here = |tried: &&Tried| tried.endpoint == candidate.endpoint;
         (query.tried.iter().filter(here)).any(|tried| tried.key.is_none_or(|used| used == key))
     };
-    endpoint.cooling.pick(query.now, is_tried)
+    let wanted = query.only.and_then(|only| only.key);
+    let is_barred = |key| wanted.is_some_and(|wanted| wanted != key) || is_tried(key);
+    endpoint.cooling.pick(query.now, is_barred)
 }

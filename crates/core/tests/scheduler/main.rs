@@ -8,6 +8,8 @@ mod fallback;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
+mod only;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod records;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::action::{Bindings, Dispatch};
-use weighbridge_core::event::{Arrival, Control, Ended, Outcome};
+use weighbridge_core::event::{Arrival, Control, Ended, Only, Outcome};
 use weighbridge_core::ids::{EndpointId, RequestId};
 use weighbridge_core::policies::session_affinity::SessionKey;
 use weighbridge_core::replay::replay;
@@ -309,6 +309,13 @@ impl Model {
             route,
             protocols,
             session: session.map(|s| SessionKey::new(&[s])),
+            only: session
+                .filter(|session| *session == 1)
+                .and_then(|_| self.ids.endpoints.first()?.first())
+                .map(|endpoint| Only {
+                    endpoint: *endpoint,
+                    key: None,
+                }),
             explain: session == Some(0),
         }));
     }

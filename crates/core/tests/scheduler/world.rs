@@ -237,6 +237,7 @@ impl World {
             route: self.ids.routes[route],
             protocols: Protocols::OPENAI,
             session: session.map(|s| SessionKey::new(s.as_bytes())),
+            only: None,
             explain: false,
         }
     }

@@ -56,6 +56,7 @@ fn arrive(gateway: &Gateway, number: u64) -> weighbridge_core::action::Dispatch 
         route,
         protocols: Protocols::OPENAI,
         session: None,
+        only: None,
         explain: false,
     };
     gateway.step(Event::Arrive(arrival), &mut actions);

@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use super::respond;
 use super::run::Run;
+use super::upload::UploadFault;
 use crate::driver::Turn;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
@@ -12,11 +13,11 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::Outcome as Ending;
 use weighbridge_wire::{InBandError, StreamObserver, Timeout, UnaskedUsage, is_too_long};
@@ -31,6 +32,8 @@ pub(crate) enum Attempted {
     MovedOn(Box<Dispatch>),
     /// The gateway's own end came first.
     Cut,
+    /// The request did not arrive whole.
+    NotArrived(UploadFault),
 }
 
 /// A 2xx that has begun.
@@ -73,6 +76,17 @@ pub(crate) struct Deadlines {
     pub(crate) first: Instant,
     /// Which clock `first` is.
     pub(crate) first_name: Timeout,
+}
+
+impl Answer {
+    /// With the clocks as they stand now: those of a request that arrived meanwhile began later than its attempt.
+    fn under(mut self: Box<Self>, now: Deadlines) -> Box<Self> {
+        match &mut self.rest {
+            Rest::Whole(_) => {}
+            Rest::Events { deadlines, .. } | Rest::Pieces { deadlines, .. } => *deadlines = now,
+        }
+        self
+    }
 }
 
 /// A failure before anything reached the client.
@@ -167,15 +181,9 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
         Ok(plan) => plan,
         Err(failure) => return Attempted::Failed(failure),
     };
-    let deadlines = plan.deadlines;
-    let mut soft_clock = run
-        .flight
-        .record
-        .route
-        .as_ref()
-        .and_then(|route| route.retry.move_on_after)
-        .filter(|_| run.intake.peek.stream)
-        .map(|after| Box::pin(sleep_until(deadlines.began + after)));
+    let mut deadlines = plan.deadlines;
+    let mut arrives = run.flight.is_arriving();
+    let mut soft_clock = soft_clock(run, deadlines.began);
     run.flight
         .record
         .dispatched
@@ -188,6 +196,13 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
     ));
     loop {
         let ended = poll_fn(|cx| {
+            if arrives {
+                match poll_arrival(run, &mut deadlines, cx) {
+                    Ok(more) => arrives = more,
+                    Err(fault) => return Poll::Ready(Ended::NotArrived(fault)),
+                }
+                clock.as_mut().reset(deadlines.first);
+            }
             if let Poll::Ready(tried) = trying.as_mut().poll(cx) {
                 return Poll::Ready(Ended::Tried(tried.map(Box::new)));
             }
@@ -208,7 +223,8 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
             }
         });
         match ended.await {
-            Ended::Tried(Ok(answer)) => return Attempted::Answered(answer),
+            Ended::Tried(Ok(answer)) => return Attempted::Answered(answer.under(deadlines)),
+            Ended::NotArrived(fault) => return Attempted::NotArrived(fault),
             Ended::Tried(Err(failure)) => return Attempted::Failed(failure),
             Ended::Cut => return Attempted::Cut,
             Ended::Clock => return Attempted::Failed(Failure::TimedOut(deadlines.first_name)),
@@ -226,6 +242,40 @@ pub(crate) async fn attempt(run: &mut Run, dispatch: Dispatch) -> Attempted {
     }
 }
 
+/// Takes what has come of a request that still arrives, and sets its first clock: it runs from when the upstream last took
+/// something of it, and stands while it is the client that is waited for, who has a clock of its own. False once all has
+/// come.
+fn poll_arrival(run: &mut Run, deadlines: &mut Deadlines, cx: &Context<'_>) -> Result<bool, UploadFault> {
+    let flight = &mut run.flight;
+    let (Some(upload), Some(upstream)) = (&flight.upload, &flight.record.upstream) else {
+        return Ok(false);
+    };
+    if let Some(fault) = upload.drive(cx, false) {
+        return Err(fault);
+    }
+    let timeouts = upstream.pool.config.timeouts;
+    let (patience, name) = if upload.stream() {
+        (timeouts.first_byte, Timeout::FirstByte)
+    } else {
+        (timeouts.total, Timeout::Total)
+    };
+    deadlines.first = upload.due(patience).unwrap_or_else(|| Instant::now() + patience);
+    deadlines.first_name = name;
+    let complete = upload.is_complete();
+    if complete {
+        flight.client.exchange.received();
+        flight.record.received = std::time::Instant::now();
+    }
+    Ok(!complete)
+}
+
+/// When a stream moves on from an endpoint that has not begun it, if its route wants that.
+fn soft_clock(run: &Run, began: Instant) -> Option<Pin<Box<Sleep>>> {
+    let route = run.flight.record.route.as_ref()?;
+    let after = route.retry.move_on_after.filter(|_| run.intake.peek.stream)?;
+    Some(Box::pin(sleep_until(began + after)))
+}
+
 /// What ends the wait for an attempt.
 enum Ended {
     Tried(Result<Box<Answer>, Failure>),
@@ -233,4 +283,5 @@ enum Ended {
     Beat,
     SoftClock,
     Cut,
+    NotArrived(UploadFault),
 }

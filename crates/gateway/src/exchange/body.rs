@@ -49,15 +49,14 @@ where
     let began = Instant::now();
     let mut gathered = Gathered::new(said);
     loop {
-        let slowest = ANY_BODY + Duration::from_secs((gathered.len / SLOWEST) as u64);
-        let mut late = pin!(sleep_until((began + slowest).min(Instant::now() + PIECE_WAIT)));
+        let mut late = pin!(sleep_until(latest(began, gathered.len)));
         let frame = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
             Poll::Ready(frame) => Poll::Ready(Ok(frame)),
             Poll::Pending if over() => Poll::Ready(Err(Fault::Over)),
             Poll::Pending => late.as_mut().poll(cx).map(|()| Err(Fault::Slow)),
         });
         let Some(frame) = frame.await? else { break };
-        let frame = frame.map_err(|error| fault(&error))?;
+        let frame = frame.map_err(|error| broken(&error))?;
         let Ok(data) = frame.into_data() else { continue };
         if gathered.len + data.len() > most {
             return Err(Fault::TooLarge);
@@ -133,7 +132,14 @@ impl Gathered {
     }
 }
 
-fn fault(error: &(dyn Error + 'static)) -> Fault {
+/// When a body that began at `began`, and of which `len` bytes have come, the last of them now, must have gone on.
+pub(crate) fn latest(began: Instant, len: usize) -> Instant {
+    let slowest = ANY_BODY + Duration::from_secs((len / SLOWEST) as u64);
+    (began + slowest).min(Instant::now() + PIECE_WAIT)
+}
+
+/// What an error of the codec says of the client.
+pub(crate) fn broken(error: &(dyn Error + 'static)) -> Fault {
     let kind = error.source().and_then(|source| source.downcast_ref());
     match kind.map(std::io::Error::kind) {
         Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => Fault::Malformed,

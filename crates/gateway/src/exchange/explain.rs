@@ -30,8 +30,11 @@ impl Gateway {
     /// What a client that sent it would be told.
     pub fn explain_request(&self, question: &Question<'_>) -> Result<ExplanationShown, Box<ErrorBody>> {
         let snapshot = self.snapshot_full();
-        let api = Api::from_path(&Method::POST, question.path)
-            .map_err(|_| Box::new(ErrorBody::no_such_path(question.path)))?;
+        let api = match Api::from_path(&Method::POST, question.path) {
+            Ok(api) => api,
+            Err(_) if snapshot.passes(question.path) => Api::Passthrough,
+            Err(_) => return Err(Box::new(ErrorBody::no_such_path(question.path))),
+        };
         let peek = Peek::new(question.body, &snapshot.body_paths)
             .map_err(|error| Box::new(ErrorBody::bad_json(&error)))?;
         let model = named_model(question.headers, &peek).ok_or_else(|| Box::new(ErrorBody::no_model()))?;
@@ -49,8 +52,9 @@ impl Gateway {
             // Asked about, never dispatched.
             request: RequestId(0),
             route: route.id,
-            protocols: protocols(api.protocol()),
+            protocols: protocols(api, api.protocol()),
             session: session::key(route, &sources),
+            only: None,
             explain: true,
         };
         let found = self.explain(&arrival).ok_or_else(unknown)?;

@@ -2,8 +2,10 @@
 //! one record is written.
 
 use super::headers::request_id;
+use super::upload::Upload;
 use super::waiting::Shared;
 use crate::client::connection::Client;
+use crate::clock::unix_seconds;
 use crate::driver::Turn;
 use crate::server::Worker;
 use crate::snapshot::{RouteEntry, Snapshot, Upstream};
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::{Arrival, Ended, Outcome as Ending};
 use weighbridge_core::{Event, RequestId};
+use weighbridge_store::{Home, Homes, Owner};
 
 /// Dropped before its end, it withdraws: the client has left.
 pub(crate) struct Flight {
@@ -25,6 +28,10 @@ pub(crate) struct Flight {
     pub(crate) client: Rc<Client>,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) record: Record,
+    /// The request's body, where it is sent on while it arrives.
+    pub(crate) upload: Option<Upload>,
+    /// Number of the upstream key of the newest attempt.
+    upstream_key: u16,
     id: RequestId,
     /// The attempt that runs.
     attempt: Option<u32>,
@@ -54,6 +61,8 @@ impl Flight {
             client: client.clone(),
             snapshot: worker.gateway.snapshot_full(),
             record: Record::new(request_id(headers), Trace::of(headers)),
+            upload: None,
+            upstream_key: 0,
             id: worker.gateway.next_request(),
             attempt: None,
             known: false,
@@ -175,6 +184,7 @@ impl Flight {
     fn dispatched(&mut self, dispatch: &Dispatch) {
         self.attempt = Some(dispatch.attempt);
         self.record.attempts = dispatch.attempt;
+        self.upstream_key = dispatch.key;
         self.record.target = Some(dispatch.target);
         self.record.upstream = self.upstream(dispatch);
         if self.explain {
@@ -207,6 +217,31 @@ impl Flight {
                 explanation: dispatch.explanation.as_deref().cloned().map(Arc::new),
             },
         );
+    }
+
+    /// Whether the request is still arriving.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.upload.as_ref().is_some_and(|upload| !upload.is_complete())
+    }
+
+    /// Whose the responses are that this request makes, and may ask for.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.record.key.as_deref().map(Owner::of)
+    }
+
+    /// Notes that the endpoint of the running attempt holds the response `id`.
+    pub(crate) fn remember(&self, id: &str) {
+        let (Some(route), Some(upstream)) = (&self.record.route, &self.record.upstream) else {
+            return;
+        };
+        let home = Home {
+            route: route.name.clone(),
+            pool: upstream.pool_name().clone(),
+            endpoint: upstream.name.clone(),
+            upstream_key: self.upstream_key,
+            owner: self.owner(),
+        };
+        self.worker.gateway.homes.put(id, home, unix_seconds());
     }
 
     /// Notes among the decisions that `route` had nothing to choose for `arrival`.
@@ -252,6 +287,10 @@ impl Flight {
         if self.attempt.take().is_some() {
             self.count_attempt(outcome);
         }
+        if let Some(upload) = &self.upload {
+            self.record.stream |= upload.stream();
+            upload.abandon();
+        }
         if std::mem::take(&mut self.known) {
             self.worker.gateway.tell(Event::Withdraw(self.id));
         }
@@ -274,7 +313,7 @@ impl Drop for Flight {
             self.worker.gateway.lifecycle.ended();
         } else {
             // Runs until the connection has written it: it tells the lifecycle then.
-            self.client.exchange.ended();
+            self.client.answered(&self.worker.gateway.lifecycle);
         }
     }
 }

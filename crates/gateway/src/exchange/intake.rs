@@ -3,6 +3,8 @@
 use super::body::{self, Fault};
 use super::flight::Flight;
 use super::headers::{API_KEY, X_API_KEY};
+use super::stored;
+use super::upload::{Bounds, Upload, UploadFault};
 use super::{HEAD_MAX, HEADERS_MAX};
 use crate::clock::unix_seconds;
 use crate::lifecycle::Phase;
@@ -10,28 +12,35 @@ use crate::memory::{Metered, Room};
 use crate::snapshot::RouteEntry;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE};
 use http::request::Parts;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use weighbridge_config::resolved::{Auth, Network};
+use weighbridge_core::event::Only;
 use weighbridge_store::{KeyRecord, Keys, hash_key};
+use weighbridge_wire::form::{FormError, FormScanner, boundary};
 use weighbridge_wire::{Api, ErrorBody, KeyFault, PathError, Peek, Protocol, model_id_from_path};
 
 /// A request that may be routed.
 pub(crate) struct Intake {
     pub(crate) api: Api,
     pub(crate) protocol: Protocol,
+    pub(crate) method: Method,
+    /// The path that goes upstream, where it is not that of the API.
+    pub(crate) own_path: Option<Box<str>>,
     pub(crate) headers: HeaderMap,
     /// The client's query, without `?`.
     pub(crate) query: Option<String>,
     pub(crate) body: Bytes,
+    /// Whether nothing of the body may change.
+    pub(crate) as_is: bool,
     /// What it takes of the memory for bodies.
-    pub(crate) _room: Room,
+    pub(crate) _room: Option<Room>,
     pub(crate) peek: Peek,
     pub(crate) route: Arc<RouteEntry>,
     /// The model as it goes upstream where the pool names none: the body's, or that of the override header.
@@ -41,6 +50,15 @@ pub(crate) struct Intake {
     pub(crate) presented_key: Option<String>,
     /// Whether the client asked for the decision's explanation.
     pub(crate) explain: bool,
+    /// The endpoint that holds what the request is about.
+    pub(crate) only: Option<Only>,
+}
+
+impl Intake {
+    /// The path that goes upstream.
+    pub(crate) fn path(&self) -> &str {
+        self.own_path.as_deref().unwrap_or(self.api.path())
+    }
 }
 
 /// A question about models, answered by the gateway itself.
@@ -79,6 +97,13 @@ pub(crate) async fn take(
     let path = parts.uri.path();
     let api = match Api::from_path(&parts.method, path) {
         Ok(api) => api,
+        Err(PathError::NotFound) if flight.snapshot.passes(path) => {
+            if !matches!(parts.method, Method::GET | Method::POST) {
+                let error = PathError::MethodNotAllowed { allow: "GET, POST" };
+                return Err(wrong_path(flight, path, error));
+            }
+            Api::Passthrough
+        }
         Err(error) => return Err(wrong_path(flight, path, error)),
     };
     let protocol = api.client_protocol(&parts.headers);
@@ -108,7 +133,7 @@ pub(crate) async fn take(
         let id = model_id_from_path(path).map(Cow::into_owned);
         return Ok((flight, Taken::Models(ModelsQuestion { protocol, id })));
     }
-    let body = match read_body(&flight, &parts.headers, body).await {
+    let body = match read_body(&mut flight, api, &parts.headers, body).await {
         Ok(body) => body,
         Err((error, outcome)) => {
             let mut refused = refuse(flight, protocol, error, outcome);
@@ -117,8 +142,18 @@ pub(crate) async fn take(
         }
     };
     flight.record.received = Instant::now();
-    flight.client.exchange.received();
+    if !flight.is_arriving() {
+        flight.client.exchange.received();
+    }
     look(flight, (api, protocol), parts, (body, presented_key))
+}
+
+/// A body, or as much of it as it takes to know where it goes.
+enum Arrived {
+    /// All of it, and what it takes of the memory for bodies.
+    Whole(Bytes, Option<Room>),
+    /// A form that may still arrive, and the model it names; the flight holds it.
+    Form(Option<String>),
 }
 
 fn head_is_too_large(parts: &Parts) -> bool {
@@ -128,7 +163,13 @@ fn head_is_too_large(parts: &Parts) -> bool {
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
         .sum();
-    parts.headers.len() > HEADERS_MAX || line + headers > HEAD_MAX
+    line + headers > HEAD_MAX || has_too_many_headers(&parts.headers)
+}
+
+/// HTTP/2 lets a client cut its one `cookie` into as many as it holds (RFC 9113, section 8.2.3).
+fn has_too_many_headers(headers: &HeaderMap) -> bool {
+    let all = headers.len();
+    all > HEADERS_MAX && all - headers.get_all(COOKIE).iter().count().saturating_sub(1) > HEADERS_MAX
 }
 
 /// Looks into a request that has arrived whole.
@@ -136,22 +177,19 @@ fn look(
     mut flight: Flight,
     (api, protocol): (Api, Protocol),
     parts: Parts,
-    ((body, room), presented_key): ((Bytes, Room), Option<String>),
+    (mut body, presented_key): (Arrived, Option<String>),
 ) -> Result<(Flight, Taken), Box<Refused>> {
-    let peek = match Peek::new(&body, &flight.snapshot.body_paths) {
-        Ok(peek) => peek,
-        Err(error) => {
-            return Err(refuse(
-                flight,
-                protocol,
-                ErrorBody::bad_json(&error),
-                Outcome::ClientError,
-            ));
-        }
+    let room = match &mut body {
+        Arrived::Whole(_, room) => room.take(),
+        Arrived::Form(_) => None,
     };
-    let (route, model) = match find_route(&flight, &parts.headers, &peek) {
+    let (body, peek) = match peek(&flight, api, &parts, body) {
         Ok(found) => found,
         Err(error) => return Err(refuse(flight, protocol, *error, Outcome::ClientError)),
+    };
+    let (route, model, only) = match find_way(&flight, api, &parts, &peek) {
+        Ok(found) => found,
+        Err((error, outcome)) => return Err(refuse(flight, protocol, *error, outcome)),
     };
     flight.record.route = Some(route.clone());
     flight.record.stream = peek.stream;
@@ -159,7 +197,9 @@ fn look(
     let intake = Intake {
         api,
         protocol,
+        own_path: own_path(api, parts.uri.path()),
         query: parts.uri.query().map(str::to_owned),
+        as_is: api == Api::Response || (api == Api::Passthrough && peek.model.is_none()),
         body,
         _room: room,
         peek,
@@ -171,6 +211,8 @@ fn look(
             .headers
             .get("x-weighbridge-explain")
             .is_some_and(|value| value == "1"),
+        only,
+        method: parts.method,
         headers: parts.headers,
     };
     Ok((flight, Taken::Inference(Box::new(intake))))
@@ -247,54 +289,132 @@ fn authenticate(flight: &Flight, presented: Option<&str>) -> Result<Option<Arc<K
     }
 }
 
-/// The whole body, or what is wrong with it.
+/// What is known of the body: of one in JSON what stands in it.
+fn peek(flight: &Flight, api: Api, parts: &Parts, body: Arrived) -> Result<(Bytes, Peek), Box<ErrorBody>> {
+    let body = match body {
+        Arrived::Form(model) => {
+            let stream = flight.upload.as_ref().is_some_and(Upload::stream);
+            return Ok((Bytes::new(), Peek::outside(model, stream)));
+        }
+        Arrived::Whole(body, _) => body,
+    };
+    if api == Api::Response {
+        let streams = |query: &str| query.split('&').any(|pair| pair == "stream=true");
+        let stream = parts.uri.query().is_some_and(streams);
+        return Ok((body, Peek::outside(None, stream)));
+    }
+    match Peek::new(&body, &flight.snapshot.body_paths) {
+        Ok(peek) => Ok((body, peek)),
+        Err(error) if api == Api::Passthrough && stored::is_no_fault(&error, &parts.headers) => {
+            Ok((body, Peek::outside(None, false)))
+        }
+        Err(error) => Err(Box::new(ErrorBody::bad_json(&error))),
+    }
+}
+
+/// The path that goes upstream, where it is not that of the API: the one that the client chose.
+fn own_path(api: Api, path: &str) -> Option<Box<str>> {
+    let path = match api {
+        Api::Passthrough => path,
+        Api::Rerank | Api::Score | Api::Response => path.strip_suffix('/').unwrap_or(path),
+        _ => return None,
+    };
+    (path != api.path()).then(|| path.into())
+}
+
+/// The whole body, or as much as is needed of a form, or what is wrong with it.
 async fn read_body(
-    flight: &Flight,
+    flight: &mut Flight,
+    api: Api,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<(Bytes, Room), (ErrorBody, Outcome)> {
+) -> Result<Arrived, (ErrorBody, Outcome)> {
     let server = &flight.snapshot.config.server;
     let most = server.max_body;
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && encoding != "identity"
     {
         let what =
-            "compressed request bodies are not supported: send the JSON as it is, without content-encoding";
+            "compressed request bodies are not supported: send the body as it is, without content-encoding";
         return Err((ErrorBody::unsupported_media(what), Outcome::ClientError));
     }
     let said = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse().ok());
-    let gateway = &flight.worker.gateway;
-    let lifecycle = &gateway.lifecycle;
-    let memory = &gateway.body_memory;
+    let worker = flight.worker.clone();
+    let over = || worker.gateway.lifecycle.phase() == Phase::Cutting;
+    let memory = &worker.gateway.body_memory;
     let mut body = Metered::new(body, said, (memory, memory.limit(server.body_memory, most)));
-    let over = || lifecycle.phase() == Phase::Cutting;
+    if api.takes_form()
+        && let Some(kind) = headers.get(CONTENT_TYPE)
+        && let Some(boundary) = boundary(kind.as_bytes()).map_err(form_error)?
+    {
+        return read_form(flight, body, (said, most), &boundary).await;
+    }
     let collected = body::collect(&mut body, (said, most), over).await;
     if body.refused() {
         return Err((ErrorBody::no_room(), Outcome::Unavailable));
     }
     collected
-        .map(|bytes| (bytes, body.into_room()))
-        .map_err(|fault| match fault {
-            Fault::TooLarge => (ErrorBody::too_large(most as u64), Outcome::ClientError),
-            Fault::Malformed => (
-                ErrorBody::new(400, "the request's body is not framed as HTTP asks for"),
-                Outcome::ClientError,
-            ),
-            Fault::Slow => (
-                ErrorBody::new(408, "the request's body came too slowly, or stopped coming"),
-                Outcome::ClientError,
-            ),
-            Fault::BrokeOff => (
-                ErrorBody::new(400, "the request's body broke off"),
-                Outcome::ClientClosed,
-            ),
-            Fault::Over => {
-                lifecycle.was_cut();
-                (ErrorBody::draining(), Outcome::Unavailable)
-            }
-        })
+        .map(|bytes| Arrived::Whole(bytes, Some(body.into_room())))
+        .map_err(|fault| body_error(flight, fault))
+}
+
+/// A form, up to the point where its model is known.
+async fn read_form(
+    flight: &mut Flight,
+    body: Metered,
+    bounds: Bounds,
+    boundary: &str,
+) -> Result<Arrived, (ErrorBody, Outcome)> {
+    let upload = Upload::new(body, bounds, FormScanner::new(boundary));
+    let worker = flight.worker.clone();
+    let over = || worker.gateway.lifecycle.phase() == Phase::Cutting;
+    match upload.model(over).await {
+        Ok(model) => {
+            flight.upload = Some(upload);
+            Ok(Arrived::Form(model.map(|model| model.name)))
+        }
+        Err(fault) => Err(upload_error(flight, fault)),
+    }
+}
+
+/// What the client is told of a form that did not arrive as it should.
+pub(crate) fn upload_error(flight: &Flight, fault: UploadFault) -> (ErrorBody, Outcome) {
+    match fault {
+        UploadFault::Body(fault) => body_error(flight, fault),
+        UploadFault::Form(error) => form_error(error),
+        UploadFault::NoRoom => (ErrorBody::no_room(), Outcome::Unavailable),
+        UploadFault::Unwanted => body_error(flight, Fault::BrokeOff),
+    }
+}
+
+fn form_error(error: FormError) -> (ErrorBody, Outcome) {
+    (ErrorBody::bad_form(&error), Outcome::ClientError)
+}
+
+/// What the client is told of a body that did not arrive as it should.
+fn body_error(flight: &Flight, fault: Fault) -> (ErrorBody, Outcome) {
+    let most = flight.snapshot.config.server.max_body;
+    match fault {
+        Fault::TooLarge => (ErrorBody::too_large(most as u64), Outcome::ClientError),
+        Fault::Malformed => (
+            ErrorBody::new(400, "the request's body is not framed as HTTP asks for"),
+            Outcome::ClientError,
+        ),
+        Fault::Slow => (
+            ErrorBody::new(408, "the request's body came too slowly, or stopped coming"),
+            Outcome::ClientError,
+        ),
+        Fault::BrokeOff => (
+            ErrorBody::new(400, "the request's body broke off"),
+            Outcome::ClientClosed,
+        ),
+        Fault::Over => {
+            flight.worker.gateway.lifecycle.was_cut();
+            (ErrorBody::draining(), Outcome::Unavailable)
+        }
+    }
 }
 
 /// The model that the request names: in an override header or in its body.
@@ -307,8 +427,31 @@ pub(crate) fn named_model<'a>(headers: &'a HeaderMap, peek: &'a Peek) -> Option<
         .or(peek.model.as_deref())
 }
 
+/// Where a request goes: its route, the model's name, and the endpoint where one alone can serve it.
+pub(super) type Way = (Arc<RouteEntry>, String, Option<Only>);
+
+fn find_way(flight: &Flight, api: Api, parts: &Parts, peek: &Peek) -> Result<Way, (Box<ErrorBody>, Outcome)> {
+    if api == Api::Response {
+        return stored::home_of(flight, parts.uri.path()).map_err(|error| (error, Outcome::ClientError));
+    }
+    let refused = |error| (error, Outcome::ClientError);
+    let (route, model) = match api {
+        Api::Passthrough => stored::passed(flight, &parts.headers, peek).map_err(refused)?,
+        _ => find_route(flight, &parts.headers, peek).map_err(refused)?,
+    };
+    let previous = peek
+        .previous_response
+        .as_deref()
+        .filter(|_| api == Api::Responses);
+    let only = match previous {
+        None => None,
+        Some(id) => Some(stored::previous(flight, &route, id)?),
+    };
+    Ok((route, model, only))
+}
+
 /// The route that the request names and its key may use, with the model's name.
-fn find_route(
+pub(super) fn find_route(
     flight: &Flight,
     headers: &HeaderMap,
     peek: &Peek,

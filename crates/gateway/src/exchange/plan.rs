@@ -2,17 +2,20 @@
 
 use super::attempt::{Answer, Deadlines, Failure, Rest};
 use super::headers::{self, X_REQUEST_ID};
+use super::intake::Intake;
 use super::run::Run;
+use super::upload::{Upload, UploadBody};
 use crate::server::Worker;
 use crate::snapshot::{RouteEntry, Upstream};
 use crate::upstream::connect::ConnectError;
-use crate::upstream::link::{Incoming, Link, LinkError, SendFailure};
+use crate::upstream::link::{Incoming, Link, LinkError, RequestBody, SendFailure};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::Full;
+use http_body::Body as _;
 use secrecy::ExposeSecret;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -39,14 +42,22 @@ pub(crate) struct Plan {
     worker: Rc<Worker>,
     upstream: Arc<Upstream>,
     api: Api,
+    method: Method,
     uri: Uri,
     headers: HeaderMap,
-    body: Bytes,
+    body: Sent,
     /// Whether the body asks for a usage that the client did not ask for.
     asks_for_usage: bool,
     /// Whether a request that was surely not served may be sent again.
     resend: bool,
     pub(crate) deadlines: Deadlines,
+}
+
+/// The body that goes upstream.
+enum Sent {
+    Whole(Bytes),
+    /// What arrives, with the place of a change and what stands there instead.
+    Upload(Upload, Option<(Range<usize>, Bytes)>),
 }
 
 /// An answer's head with its connection.
@@ -77,21 +88,30 @@ impl Plan {
         let timeouts = pool.config.timeouts;
         let began = Instant::now();
         headers::ask_for_identity(&mut headers);
-        let (first, first_name) = if intake.peek.stream {
+        let upload = run.flight.upload.as_ref();
+        let (first, first_name) = if upload.map_or(intake.peek.stream, Upload::stream) {
             (timeouts.first_byte, Timeout::FirstByte)
         } else {
             (timeouts.total, Timeout::Total)
         };
         let model = pool.config.model.as_deref().unwrap_or(&intake.model);
         let asks_for_usage = asks_for_usage(run);
-        let body = rewrite(&intake.body, &intake.peek, (model, asks_for_usage));
-        let uri = uri(upstream, intake.api, intake.query.as_deref()).ok_or_else(|| {
+        let body = match upload {
+            Some(upload) => Sent::Upload(
+                upload.clone(),
+                upload.rename(model, intake.api != Api::Passthrough),
+            ),
+            None if intake.as_is => Sent::Whole(intake.body.clone()),
+            None => Sent::Whole(rewrite(&intake.body, &intake.peek, (model, asks_for_usage))),
+        };
+        let uri = uri(upstream, intake).ok_or_else(|| {
             Failure::Broken("the endpoint's URL and the request's query make no valid URI".into())
         })?;
         Ok(Self {
             worker: run.flight.worker.clone(),
             upstream: upstream.clone(),
             api: intake.api,
+            method: intake.method.clone(),
             uri,
             headers,
             body,
@@ -107,9 +127,15 @@ impl Plan {
         })
     }
 
-    fn request(&self) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(self.body.clone()));
-        *request.method_mut() = Method::POST;
+    fn request(&self) -> Request<RequestBody> {
+        let body = match &self.body {
+            Sent::Whole(bytes) => RequestBody::Whole(bytes.clone()),
+            Sent::Upload(upload, change) => {
+                RequestBody::Upload(Box::new(UploadBody::new(upload, change.clone())))
+            }
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         request
@@ -222,13 +248,15 @@ impl Plan {
         let Head { mut link, response } = head;
         let (parts, mut body) = response.into_parts();
         let mut held = Bytes::new();
+        // What is no JSON says nothing that would have to be known before it is passed on.
+        let flows = self.api.answers_any_type() && !is_json(&parts.headers);
         loop {
             match next(&mut link, &mut body).await {
                 Some(Ok(data)) => held = joined(held, data),
                 Some(Err(error)) => return Err(Failure::Broken(format!("the answer broke off: {error}"))),
                 None => break,
             }
-            if held.len() > HELD_MAX {
+            if held.len() > HELD_MAX || (flows && !held.is_empty() && !body.is_end_stream()) {
                 let rest = Rest::Pieces {
                     first: held,
                     link,
@@ -244,7 +272,7 @@ impl Plan {
             }
         }
         self.give_back(link).await;
-        if let Some(error) = body_error(&held) {
+        if let Some(error) = body_error(&held).filter(|_| self.api != Api::Passthrough) {
             let status = error.status.unwrap_or(500);
             return Err(Failure::InBand {
                 upstream: self.upstream,
@@ -305,7 +333,8 @@ fn asks_for_usage(run: &Run) -> bool {
         && run.intake.peek.can_ask_for_usage()
 }
 
-fn uri(upstream: &Upstream, api: Api, query: Option<&str>) -> Option<Uri> {
+fn uri(upstream: &Upstream, intake: &Intake) -> Option<Uri> {
+    let query = intake.query.as_deref();
     let own = upstream
         .url
         .query
@@ -317,9 +346,9 @@ fn uri(upstream: &Upstream, api: Api, query: Option<&str>) -> Option<Uri> {
     };
     let prefix = &upstream.url.prefix;
     match query {
-        None if prefix.is_empty() => Some(Uri::from_static(api.path())),
-        None => format!("{prefix}{}", api.path()).try_into().ok(),
-        Some(query) => format!("{prefix}{}?{query}", api.path()).try_into().ok(),
+        None if prefix.is_empty() && intake.own_path.is_none() => Some(Uri::from_static(intake.api.path())),
+        None => format!("{prefix}{}", intake.path()).try_into().ok(),
+        Some(query) => format!("{prefix}{}?{query}", intake.path()).try_into().ok(),
     }
 }
 
@@ -382,6 +411,11 @@ pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
         .is_some_and(|coding| coding != "identity")
 }
 
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_none_or(|kind| kind.windows(4).any(|word| word.eq_ignore_ascii_case(b"json")))
+}
+
 fn is_event_stream(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| {
         value
@@ -414,7 +448,7 @@ mod tests {
         let (mut upstream, _) = listener.accept().await.unwrap();
         let request = Request::post("/")
             .header(HOST, "x")
-            .body(Full::default())
+            .body(RequestBody::Whole(Bytes::new()))
             .unwrap();
         let failure = if closed_before {
             drop(upstream);

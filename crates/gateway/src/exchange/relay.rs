@@ -7,6 +7,7 @@ use super::guard::{Guard, last_blank_line};
 use super::headers::secrets_blanked;
 use super::plan::joined;
 use super::prompt::Prompt;
+use super::stored;
 use super::waiting::{COMMENT, COMMENT_LINE, Waited, Waiting, read_on, sign_of_life};
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
@@ -258,7 +259,7 @@ impl Relay {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Closing::CutNow if self.flight.client.socket.is_clogged() && !self.flight.has_left() => {
+                Closing::CutNow if self.flight.client.is_clogged() && !self.flight.has_left() => {
                     // The codec polls again once it has written out what it has.
                     self.closing = Closing::CutNow;
                     return Poll::Pending;
@@ -371,6 +372,7 @@ impl Relay {
         let content = observer.content_events() > before;
         let at_boundary = observer.at_boundary();
         if fed.progress {
+            stored::begun(&self.flight, self.api, observer);
             self.note(Instant::now(), true, content);
         } else if self.flight.heartbeat.is_some() {
             self.clocks.heard = Instant::now();
@@ -478,6 +480,7 @@ impl Relay {
 
     /// Reports the end and lets go of the connection.
     fn close(&mut self, ending: Ending, outcome: Outcome, reusable: bool) {
+        let reusable = reusable && !self.flight.is_arriving();
         if let Some((link, _)) = self.source.take().filter(|_| reusable) {
             self.flight.worker.upstreams.put(&self.upstream, link);
         }

@@ -8,6 +8,7 @@ use super::plan::is_encoded;
 use super::prompt::Prompt;
 use super::relay::{AnswerBody, Relay, Source};
 use super::run::Run;
+use super::stored;
 use crate::admin_view;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
@@ -100,9 +101,13 @@ pub(crate) fn answered(mut run: Run, answer: Answer) -> Response<AnswerBody> {
     add_facts(&mut headers, &run.flight, true);
     run.flight.record.reason = None;
     run.flight.client.exchange.committed.set(true);
+    if let Some(upload) = &run.flight.upload {
+        upload.commit();
+    }
     let body = match rest {
         Rest::Whole(bytes) => {
             count_whole(&mut run, &bytes);
+            stored::answered(&run, &bytes);
             run.flight.ended(Ending::Complete, true);
             run.flight.finish(Outcome::Ok, status.as_u16());
             AnswerBody::Whole(Some(bytes))
@@ -126,10 +131,11 @@ fn relayed(run: Run, upstream: Arc<Upstream>, status: StatusCode, rest: Rest) ->
             first,
             link,
             body,
-            observer,
+            mut observer,
             unasked,
             deadlines,
         } => {
+            stored::begun(&run.flight, api, &mut observer);
             let head_sent = run.flight.head_sent;
             let source = Source {
                 first: if head_sent { without_mark(first) } else { first },
@@ -149,6 +155,7 @@ fn relayed(run: Run, upstream: Arc<Upstream>, status: StatusCode, rest: Rest) ->
             body,
             deadlines,
         } => {
+            stored::answered(&run, &first);
             let source = Source {
                 first,
                 link,
@@ -237,6 +244,7 @@ pub(crate) fn refused(refused: Box<Refused>) -> Response<AnswerBody> {
         allow,
         close,
     } = *refused;
+    let close = close && flight.client.ends_by_header();
     let mut response = self::error(flight, protocol, error, outcome);
     if let Some(allow) = allow {
         response
@@ -313,8 +321,10 @@ fn add_facts(headers: &mut HeaderMap, flight: &Flight, routed: bool) {
     if let Ok(id) = HeaderValue::try_from(&*record.request_id) {
         headers.insert(X_REQUEST_ID, id);
     }
-    // Clients that keep connections find another gateway while this one still takes requests.
-    if flight.worker.gateway.lifecycle.phase() != Phase::Serving {
+    // Clients that keep connections find another gateway while this one still takes requests. One that still sends its
+    // request would else have to send all of it before the next.
+    let ends = flight.is_arriving() || flight.worker.gateway.lifecycle.phase() != Phase::Serving;
+    if ends && flight.client.ends_by_header() {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if flight.snapshot.config.server.headers != Headers::Full || !routed {

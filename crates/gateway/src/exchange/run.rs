@@ -2,8 +2,9 @@
 
 use super::attempt::{self, Attempted, Failure};
 use super::flight::{Flight, outcome_word};
-use super::intake::Intake;
+use super::intake::{self, Intake};
 use super::relay::AnswerBody;
+use super::upload::UploadFault;
 use super::{respond, session};
 use crate::driver::Turn;
 use crate::snapshot::RouteEntry;
@@ -14,7 +15,7 @@ use weighbridge_core::RouteId;
 use weighbridge_core::action::Verdict;
 use weighbridge_core::event::Arrival;
 use weighbridge_core::spec::Protocols;
-use weighbridge_wire::{ErrorBody, Protocol};
+use weighbridge_wire::{Api, ErrorBody, Protocol};
 
 /// A request on its way through attempts.
 pub(crate) struct Run {
@@ -45,6 +46,7 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
                 }
                 Attempted::MovedOn(dispatch) => Turn::Dispatch(dispatch),
                 Attempted::Cut => return run.cut(),
+                Attempted::NotArrived(fault) => return run.not_arrived(fault),
             },
             Turn::Fallback(route) => run.fall_back(route),
             Turn::Finish(verdict) => return run.finish(verdict),
@@ -53,9 +55,10 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
     }
 }
 
-/// The scheduler's word for a client's protocol.
-pub(crate) fn protocols(protocol: Protocol) -> Protocols {
+/// The scheduler's word for a client's protocol. What only the config knows belongs to none in particular.
+pub(crate) fn protocols(api: Api, protocol: Protocol) -> Protocols {
     match protocol {
+        _ if api == Api::Passthrough => Protocols::ANY,
         Protocol::OpenAi => Protocols::OPENAI,
         Protocol::Anthropic => Protocols::ANTHROPIC,
     }
@@ -63,7 +66,7 @@ pub(crate) fn protocols(protocol: Protocol) -> Protocols {
 
 impl Run {
     fn arrive(&mut self, route: &Arc<RouteEntry>) -> Turn {
-        let protocols = protocols(self.intake.protocol);
+        let protocols = protocols(self.intake.api, self.intake.protocol);
         let session = session::key(
             route,
             &session::Sources {
@@ -81,6 +84,7 @@ impl Run {
             route: route.id,
             protocols,
             session,
+            only: self.intake.only,
             explain: self.intake.explain,
         });
         let refused = match turn {
@@ -96,6 +100,7 @@ impl Run {
                 route: route.id,
                 protocols,
                 session: None,
+                only: self.intake.only,
                 explain: true,
             };
             self.flight.refused(route, &asked, why);
@@ -124,6 +129,10 @@ impl Run {
                 }
                 None => return self.lost(),
             },
+            Verdict::Unavailable { retry_after } if self.intake.only.is_some() => (
+                ErrorBody::home_unavailable(Some(retry_after)),
+                Outcome::Unavailable,
+            ),
             Verdict::Busy { retry_after } => (
                 ErrorBody::busy(
                     "every engine of this model is at its limit or has asked to wait",
@@ -136,7 +145,7 @@ impl Run {
                 Outcome::Unavailable,
             ),
             Verdict::Unserved => {
-                let path = self.intake.api.path();
+                let path = self.intake.path();
                 let what = format!(
                     "no engine of `{}` serves {path}, and translation is not supported yet",
                     self.intake.model
@@ -145,6 +154,12 @@ impl Run {
             }
             Verdict::NoRoute => (ErrorBody::unknown_model(&self.intake.model), Outcome::ClientError),
         };
+        respond::error(self.flight, self.intake.protocol, error, outcome)
+    }
+
+    /// The request broke off, or turned out to be none that can be served, while it was sent on.
+    fn not_arrived(self, fault: UploadFault) -> Response<AnswerBody> {
+        let (error, outcome) = intake::upload_error(&self.flight, fault);
         respond::error(self.flight, self.intake.protocol, error, outcome)
     }
 

@@ -1,5 +1,6 @@
 //! One exchange with an upstream: on a connection of its own (HTTP/1.1), or as a stream of a shared one (HTTP/2).
 
+pub(crate) use super::body::RequestBody;
 use super::http1::Exclusive;
 use super::http2::fault::{self, Fault};
 use super::http2::stream::Stream;
@@ -7,7 +8,6 @@ use crate::snapshot::{PoolEntry, Upstream};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
-use http_body_util::Full;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -16,9 +16,6 @@ use std::time::Duration;
 
 /// Most bytes that one look at a socket reads, and so the largest head of an answer.
 pub(super) const READ_MAX: usize = 128 * 1024;
-
-/// Body of an upstream request: all of it at hand, so that it can be sent again.
-pub(crate) type RequestBody = Full<Bytes>;
 
 /// What carries an exchange.
 pub(crate) struct Link {

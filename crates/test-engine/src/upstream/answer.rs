@@ -92,6 +92,9 @@ impl Answer<'_> {
         if let Some(plain) = self.overridden() {
             return self.send_plain(out, plain).await;
         }
+        if let Some(plain) = self.media() {
+            return self.send_plain(out, plain).await;
+        }
         if matches!(self.request.method.as_str(), "GET" | "HEAD") {
             return self.send_plain(out, self.get()).await;
         }
@@ -114,7 +117,7 @@ impl Answer<'_> {
             text: &text,
             dialect,
         };
-        if self.request.json["stream"].as_bool() == Some(true) && !m.has("notjson_stream") {
+        if self.wants_stream() && !m.has("notjson_stream") {
             return self.send_stream(out, &shapes).await;
         }
         let mut body = shapes.whole();

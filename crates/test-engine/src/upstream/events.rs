@@ -14,6 +14,8 @@ pub(crate) enum Dialect {
     Text,
     Responses,
     Anthropic,
+    /// Audio and images: typed events.
+    Media,
 }
 
 impl Dialect {
@@ -24,6 +26,7 @@ impl Dialect {
             _ if ends("/completions") => Some(Dialect::Text),
             _ if ends("/responses") => Some(Dialect::Responses),
             _ if ends("/messages") => Some(Dialect::Anthropic),
+            _ if super::media::has_events(path) => Some(Dialect::Media),
             _ => None,
         }
     }
@@ -66,6 +69,7 @@ impl Shapes<'_> {
             Dialect::Chat | Dialect::Text => self.completion_events(&parts),
             Dialect::Responses => self.response_events(&parts),
             Dialect::Anthropic => self.message_events(&parts),
+            Dialect::Media => self.media_events(&parts),
         };
         if self.mode.has("bigint")
             && let Some(event) = events.get_mut(1).filter(|e| e.data.ends_with('}'))

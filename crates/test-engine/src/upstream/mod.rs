@@ -47,6 +47,7 @@ mod events;
 mod http2;
 mod jitter;
 mod listen;
+mod media;
 mod mode;
 mod record;
 mod reply;

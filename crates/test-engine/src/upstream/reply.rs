@@ -38,6 +38,15 @@ impl Plain {
         }
     }
 
+    pub(crate) fn bytes(content_type: &'static str, body: Vec<u8>) -> Plain {
+        Plain {
+            status: 200,
+            content_type: Some(content_type),
+            body,
+            headers: Vec::new(),
+        }
+    }
+
     pub(crate) fn header(mut self, name: &str, value: &str) -> Plain {
         self.headers.push((name.to_owned(), value.to_owned()));
         self

@@ -35,6 +35,8 @@ impl Shapes<'_> {
             Dialect::Text => self.completion(),
             Dialect::Responses => self.response().end(),
             Dialect::Anthropic => self.message(),
+            // In one piece they have been answered before.
+            Dialect::Media => String::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! TLS before an upstream, on a port of its own: what comes through is handed on, bytes as they are.
 
 use super::Upstream;
-use crate::certificates::{Authority, Identity};
+use crate::certificates::{Authority, Certificate};
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 /// How a [`TlsFront`] greets.
 pub struct TlsOptions<'a> {
     /// What it shows.
-    pub identity: &'a Identity,
+    pub identity: &'a Certificate,
     /// Whose certificates clients must show; none: they need not.
     pub clients: Option<&'a Authority>,
     /// Protocols it takes, best first, `h2` and `http/1.1`; empty: it knows nothing of such a choice.
@@ -90,7 +90,7 @@ fn config(options: &TlsOptions<'_>) -> ServerConfig {
         }
         None => builder.with_no_client_auth(),
     };
-    let (chain, key) = options.identity.der();
+    let (chain, key) = options.identity.identity();
     let mut config = builder.with_single_cert(chain, key).expect("a certificate");
     config.alpn_protocols = options.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     config

@@ -29,10 +29,10 @@ impl Secure {
         let (engines, clients) = (Authority::new("engines"), Authority::new("clients"));
         engines.write(dir.path(), "ca");
         Authority::new("others").write(dir.path(), "other-ca");
-        clients.issue(&["gateway"]).write(dir.path(), "gateway");
+        clients.issue(&["gateway"]).write_as(dir.path(), "gateway");
         Authority::new("strangers")
             .issue(&["gateway"])
-            .write(dir.path(), "stranger");
+            .write_as(dir.path(), "stranger");
         let options = TlsOptions {
             identity: &engines.issue(&[name]),
             clients: asks.then_some(&clients),

@@ -370,6 +370,105 @@ fn says_where_an_error_ends() {
     check_error_end(Api::Messages, ["", error, ""]);
 }
 
+#[test]
+fn audio_and_images_end_by_their_own_marks() {
+    let seen = |api: Api, events: &[&str]| {
+        let mut observer = watch(api, &stream(events));
+        let before = (observer.done(), observer.finished());
+        observer.finish();
+        (
+            before,
+            observer.done() || observer.finished(),
+            observer.content_events(),
+        )
+    };
+    let transcript = r#"{"type":"transcript.text.delta","delta":"a"}"#;
+    let end = r#"{"type":"transcript.text.done","text":"a","usage":{"type":"tokens","input_tokens":3,"output_tokens":4}}"#;
+    assert_eq!(
+        seen(Api::Transcriptions, &[transcript, end]),
+        ((true, false), true, 1)
+    );
+    assert_eq!(
+        seen(Api::Transcriptions, &[transcript]),
+        ((false, false), false, 1)
+    );
+    let image = r#"{"type":"image_edit.partial_image","b64_json":"a"}"#;
+    let whole =
+        r#"{"type":"image_edit.completed","b64_json":"a","usage":{"input_tokens":3,"output_tokens":4}}"#;
+    assert_eq!(seen(Api::ImageEdits, &[image, whole]), ((false, true), true, 1));
+    assert_eq!(seen(Api::ImageEdits, &[image]), ((false, false), false, 1));
+    let speech = r#"{"type":"speech.audio.delta","audio":"a"}"#;
+    assert_eq!(
+        seen(Api::Speech, &[speech, r#"{"type":"speech.audio.done"}"#]),
+        ((true, false), true, 1)
+    );
+    // Engines stream transcriptions as they stream chats.
+    let chunk = r#"{"choices":[{"delta":{"content":"a"},"finish_reason":null}]}"#;
+    assert_eq!(
+        seen(Api::Transcriptions, &[chunk, "[DONE]"]),
+        ((true, false), true, 1)
+    );
+    assert_eq!(seen(Api::Transcriptions, &[chunk]), ((false, false), false, 1));
+    // Where nothing is known, the end of the body is the end.
+    for api in [Api::Rerank, Api::Passthrough, Api::Speech, Api::Moderations] {
+        assert!(seen(api, &[r#"{"x":1}"#]).1, "{api:?}");
+    }
+    let counted = watch(Api::Transcriptions, &stream(&[transcript, end]))
+        .counted(|| 99)
+        .unwrap();
+    assert_eq!(
+        (
+            counted.usage.prompt_tokens,
+            counted.usage.completion_tokens,
+            counted.estimated
+        ),
+        (3, 4, false)
+    );
+    assert_eq!(
+        watch(Api::Transcriptions, &stream(&[transcript])).counted(|| 99),
+        None
+    );
+}
+
+#[test]
+fn errors_inside_streams_of_audio_are_found() {
+    for event in [
+        r#"{"type":"error","error":{"message":"out of memory"}}"#,
+        r#"{"error":{"message":"out of memory"}}"#,
+    ] {
+        let observer = watch(Api::Speech, &stream(&[event]));
+        assert_eq!(
+            observer.error().map(|error| error.message.as_str()),
+            Some("out of memory"),
+            "{event}"
+        );
+        assert!(observer.error_first());
+        // What the config lets through may have fields of any name.
+        assert_eq!(watch(Api::Passthrough, &stream(&[event])).error(), None);
+    }
+}
+
+#[test]
+fn the_id_of_a_response_is_taken_once() {
+    let created = r#"{"type":"response.created","response":{"id":"resp_1","status":"in_progress"}}"#;
+    let mut observer = watch(
+        Api::Responses,
+        &stream(&[
+            created,
+            r#"{"type":"response.completed","response":{"id":"resp_1"}}"#,
+        ]),
+    );
+    assert_eq!(observer.take_response_id().as_deref(), Some("resp_1"));
+    assert_eq!(observer.take_response_id(), None);
+    assert_eq!(
+        body_id(br#"{"object":"response","id":"resp_2","output":[{"id":"msg"#).as_deref(),
+        Some("resp_2")
+    );
+    for none in ["", "[]", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"x":{"id":"a"}}"#] {
+        assert_eq!(body_id(none.as_bytes()), None, "{none}");
+    }
+}
+
 /// What is known of a stream, told apart by the way that its text was counted too.
 fn known(api: Api, events: &[String], apart: bool) -> (u64, u64, bool, Option<Counted>, Option<String>) {
     let mut observer = StreamObserver::new(api);

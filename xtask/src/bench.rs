@@ -156,10 +156,9 @@ type Measured = Vec<(PeerKind, Vec<Values>)>;
 
 impl Bench<'_> {
     fn row(&mut self, row: Row, kinds: &[PeerKind]) -> Result<Vec<Line>, Failure> {
-        let upstream = Upstream::start(self.starter.built, &row.upstream())?;
         let measured = match row.needs_fresh_peers() {
-            true => self.fresh(row, kinds, &upstream),
-            false => self.in_turns(row, kinds, &upstream)?,
+            true => self.fresh(row, kinds),
+            false => self.in_turns(row, kinds)?,
         };
         let line = |figure: figures::Figure| {
             let spread = |(kind, rounds): &(PeerKind, Vec<Values>)| {
@@ -174,21 +173,24 @@ impl Bench<'_> {
         Ok(row.figures().into_iter().map(line).collect())
     }
 
-    /// One window after another, each peer newly started.
-    fn fresh(&mut self, row: Row, kinds: &[PeerKind], upstream: &Upstream) -> Measured {
+    /// One window after another, each peer newly started before an upstream of its own: one that waits between two
+    /// events does not see that a router has gone.
+    fn fresh(&mut self, row: Row, kinds: &[PeerKind]) -> Measured {
         let window = Duration::from_secs(u64::from(self.args.seconds));
         let mut measured = Measured::new();
         for kind in kinds.iter().filter(|kind| **kind != PeerKind::Direct) {
             eprintln!("{}: {} …", row.name(), kind.name());
-            let values = self.starter.start(*kind, upstream).and_then(|mut peer| {
+            let values = || {
+                let upstream = Upstream::start(self.starter.built, &row.upstream())?;
+                let mut peer = self.starter.start(*kind, &upstream)?;
                 let values = match row {
                     Row::Idle => memory::idle(&self.load, &mut peer),
                     _ => memory::memory(&self.load, &mut peer, window),
                 };
                 peer.stop()?;
                 values
-            });
-            match values {
+            };
+            match values() {
                 Ok(values) => measured.push((*kind, vec![values])),
                 Err(failure) => self.note(row, *kind, &failure),
             }
@@ -197,12 +199,13 @@ impl Bench<'_> {
     }
 
     /// All peers at once, one window of each after another; each round begins with another peer.
-    fn in_turns(&mut self, row: Row, kinds: &[PeerKind], upstream: &Upstream) -> Result<Measured, Failure> {
+    fn in_turns(&mut self, row: Row, kinds: &[PeerKind]) -> Result<Measured, Failure> {
+        let upstream = Upstream::start(self.starter.built, &row.upstream())?;
         let mut peers = Vec::new();
         for kind in kinds {
             match self
                 .starter
-                .start(*kind, upstream)
+                .start(*kind, &upstream)
                 .and_then(|peer| self.warm(row, peer))
             {
                 Ok(peer) => peers.push(peer),

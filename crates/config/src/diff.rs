@@ -123,6 +123,11 @@ fn secrets(old: &Config, new: &Config, changes: &mut Vec<String>) {
     if digests(old) != digests(new) {
         changes.push("keys: the keys themselves changed".to_owned());
     }
+    if let (Some(old), Some(new)) = (&old.server.tls, &new.server.tls)
+        && old.identity != new.identity
+    {
+        changes.push("server.tls: the certificates changed".to_owned());
+    }
     for (pool, spec) in new.pools.iter().zip(&new.fleet.pools) {
         let Some(index) = old.pools.iter().position(|other| other.name == pool.name) else {
             continue;

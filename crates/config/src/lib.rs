@@ -11,6 +11,7 @@ pub mod resolved;
 mod address;
 mod diff;
 mod forms;
+mod identity;
 mod kinds;
 mod leaf;
 mod load;
@@ -28,6 +29,7 @@ mod warnings;
 mod yaml;
 
 pub use diff::{diff, refuses_reload};
+pub use identity::Identity;
 pub use load::{Loaded, load, load_beside, load_str, text_hash};
 pub use mask::masked;
 pub use paths::{OWN_PATHS, PassedPath};

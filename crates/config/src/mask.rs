@@ -2,7 +2,7 @@
 
 use crate::discovery::{Discovery, Records};
 use crate::resolved::{
-    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, Usage,
+    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls, Usage,
 };
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
@@ -48,6 +48,7 @@ pub fn masked(config: &Config) -> Value {
             "server",
             object([
                 ("listen", json!(server.listen)),
+                ("tls", show_server_tls(server.tls.as_ref())),
                 ("max_body", json!(show_size(server.max_body as u64))),
                 (
                     "body_memory",
@@ -165,6 +166,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
             if keys.is_empty() { Value::Null } else { json!(keys) },
         ),
         ("forward_client_key", json!(pool.forward_client_key)),
+        ("http", json!(pool.http.as_str())),
         ("tls", show_tls(pool)),
         ("max_inflight", json!(spec.max_inflight)),
         ("health", show_health(spec, pool)),
@@ -199,6 +201,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("idle", time(timeouts.idle)),
                 ("total", time(timeouts.total)),
                 ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
+                ("ping", time(timeouts.ping)),
             ]),
         ),
     ])
@@ -227,6 +230,16 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
             ])
         })
         .collect()
+}
+
+fn show_server_tls(tls: Option<&ServerTls>) -> Value {
+    tls.map_or(Value::Null, |tls| {
+        object([
+            ("cert", json!(tls.cert)),
+            ("key", json!(tls.key)),
+            ("client_ca", json!(tls.client_ca)),
+        ])
+    })
 }
 
 fn show_discovery(discovery: &Discovery) -> Value {

@@ -8,6 +8,7 @@ mod pools;
 mod retry;
 mod routes;
 mod server;
+mod tls;
 
 use crate::model::File;
 use crate::read::{At, Reader};

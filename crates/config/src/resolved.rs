@@ -2,6 +2,7 @@
 //! names are resolved, secrets are wrapped.
 
 use crate::discovery::Discovery;
+use crate::identity::{self, Identity};
 use crate::paths::PassedPath;
 use secrecy::SecretString;
 use std::net::SocketAddr;
@@ -38,6 +39,8 @@ pub struct Config {
 pub struct Server {
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// TLS towards clients; none: they speak plainly.
+    pub tls: Option<ServerTls>,
     /// Largest request body, bytes.
     pub max_body: usize,
     /// Most memory for the bodies of all requests, bytes; none: a share of what the process may have.
@@ -56,6 +59,29 @@ pub struct Server {
     pub passthrough: Vec<PassedPath>,
     /// The gateway's own zone.
     pub zone: Option<String>,
+}
+
+/// `server.tls`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerTls {
+    /// PEM file of the certificate chain.
+    pub cert: PathBuf,
+    /// PEM file of its key.
+    pub key: PathBuf,
+    /// PEM file of the authorities of client certificates; none: clients need no certificate.
+    pub client_ca: Option<PathBuf>,
+    /// What the files held when they were loaded.
+    pub identity: Identity,
+}
+
+impl ServerTls {
+    /// SHA-256 of what the files hold now, in hexadecimal; compare it with [`Identity::hash`].
+    #[must_use]
+    pub fn hash_now(&self) -> String {
+        let files = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
+        let read = files.map(|file| file.map(|path| identity::read(path).ok()));
+        identity::hash(read.iter().flatten().map(Option::as_deref))
+    }
 }
 
 /// An address range, `10.0.0.0/8` or a single address.
@@ -188,6 +214,8 @@ pub struct Pool {
     pub api_keys: Vec<SecretString>,
     /// Whether the client's own key is passed on.
     pub forward_client_key: bool,
+    /// Version of HTTP that its endpoints are spoken to in.
+    pub http: HttpVersion,
     /// TLS towards its https endpoints.
     pub tls: PoolTls,
     /// Idle time after which a pooled connection is dropped.
@@ -243,6 +271,29 @@ pub struct PoolTls {
     pub server_name: Option<String>,
 }
 
+/// `http`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// What the peer prefers of both over TLS, HTTP/1.1 without TLS.
+    Auto,
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2.
+    Two,
+}
+
+impl HttpVersion {
+    /// The word of the config.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::One => "1",
+            Self::Two => "2",
+        }
+    }
+}
+
 /// `timeouts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -256,6 +307,8 @@ pub struct Timeouts {
     pub total: Duration,
     /// Streams: whole attempt; none: no limit.
     pub stream_total: Option<Duration>,
+    /// HTTP/2: silence of a connection after which a PING is sent, and the wait for its answer.
+    pub ping: Duration,
 }
 
 /// `health`.

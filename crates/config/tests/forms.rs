@@ -20,7 +20,7 @@ use secrecy::ExposeSecret as _;
 use sha2::{Digest as _, Sha256};
 use std::io::Write as _;
 use std::time::Duration;
-use weighbridge_config::resolved::{Auth, Headers, Kind, LogRequests, Probe, Usage};
+use weighbridge_config::resolved::{Auth, Headers, HttpVersion, Kind, LogRequests, Probe, Usage};
 use weighbridge_config::{diff, masked, refuses_reload};
 use weighbridge_core::spec::{FallbackOn, Protocols, RouteBy, Weight};
 
@@ -293,10 +293,10 @@ pools:
     ramp: 0s
     keepalive: 1s
     stall_after: 5m
-    timeouts: {first_byte: 500ms, stream_total: 1h}
+    timeouts: {first_byte: 500ms, stream_total: 1h, ping: 3s}
     forward_client_key: true
     model: M
-    http: 1
+    http: 2
 routes:
   - name: r
     targets: [{pool: a, weight: 0.005}]
@@ -356,6 +356,10 @@ routes:
     assert_eq!(
         (pool.model.as_deref(), pool.forward_client_key, pool.keepalive),
         (Some("M"), true, Duration::from_secs(1))
+    );
+    assert_eq!(
+        (pool.http, pool.timeouts.ping),
+        (HttpVersion::Two, Duration::from_secs(3))
     );
     assert_eq!(pool.endpoints[0].labels, [("gpu".to_owned(), "T4".to_owned())]);
     let route = &config.fleet.routes[0];

@@ -114,7 +114,6 @@ fn what_comes_later_is_refused_by_name() {
         (pool("quota_groups: {}"), "quota_groups", "quota_groups"),
         (pool("services: []"), "services", "services"),
         (pool("classes: []"), "classes", "classes"),
-        (pool("server: {tls: {cert: a}}"), "server.tls", "tls"),
         (pool("state: {backend: redis}"), "state.backend", "backend: redis"),
         (
             pool("keys: [{name: a, key: b, limits: {}}]"),
@@ -146,7 +145,6 @@ fn what_comes_later_is_refused_by_name() {
             "context_length",
         ),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
-        (pool_with("http: 2"), "pools[0].http", "http: 2"),
         (
             "pools: [{name: a, endpoints: [{url: http://h, kv_events: {}}]}]".into(),
             "pools[0].endpoints[0].kv_events",

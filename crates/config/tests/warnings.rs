@@ -311,3 +311,16 @@ fn fallbacks_that_lead_round_in_a_circle() {
     );
     assert_eq!(circles(&routes(["b, c", "c", ""])), [""; 0]);
 }
+
+#[test]
+fn http_2_to_engines_that_do_not_speak_it_is_told() {
+    let told = "pools[0].http: without TLS the server of this kind of engine speaks HTTP/1.1 only | leave `http` out, unless a proxy that speaks HTTP/2 stands before the engine";
+    for (settings, expect) in [
+        ("kind: vllm, endpoints: [http://h]", &[told][..]),
+        ("kind: ollama, endpoints: [https://h, http://i]", &[told]),
+        ("kind: vllm, endpoints: [https://h]", &[]),
+        ("kind: generic, endpoints: [http://h]", &[]),
+    ] {
+        check(&format!("pools: [{{name: p, http: 2, {settings}}}]"), expect);
+    }
+}

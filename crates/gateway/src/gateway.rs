@@ -6,7 +6,7 @@ use crate::driver::EventLog;
 use crate::leaving::Leaving;
 use crate::lifecycle::Lifecycle;
 use crate::memory::BodyMemory;
-use crate::snapshot::{Carried, Snapshot};
+use crate::snapshot::{Carried, Compiled, Snapshot};
 use crate::telemetry::balance::Balance;
 use crate::telemetry::decisions::Decisions;
 use crate::telemetry::log::LogWriter;
@@ -104,10 +104,10 @@ impl Gateway {
         };
         let config = Arc::new(setup.config);
         let (fleet, watches) = Fleet::new(config.clone());
-        let pools = crate::snapshot::compile_pools(&config, &fleet.carried())?;
+        let compiled = Compiled::new(&config, &fleet.carried(), None)?;
         // A fleet that is new has nothing to be done about but the ids.
         let (bindings, _) = core.configure(&clock, &config);
-        let snapshot = Snapshot::compile(config.clone(), pools, &bindings, (0, &metrics, None));
+        let snapshot = Snapshot::compile(config.clone(), compiled, &bindings, (0, &metrics, None));
         let (probes, probe_queue) = mpsc::unbounded_channel();
         metrics.reloaded(true);
         let gateway = Arc::new(Self {
@@ -160,15 +160,15 @@ impl Gateway {
     pub(crate) fn install(&self, config: Config, carried: &Carried) -> Result<(), String> {
         let config = Arc::new(config);
         // Certificates are read before anything changes, so that a bad one changes nothing.
-        let pools = crate::snapshot::compile_pools(&config, carried)?;
         let reloaded = carried.previous.is_none();
         let before = self.snapshot_full();
+        let compiled = Compiled::new(&config, carried, Some(&before))?;
         let generation = before.generation + u64::from(reloaded);
         // Held until the snapshot is in place: no request may be sent to an endpoint that is in no snapshot yet.
         let mut core = self.lock();
         let (bindings, actions) = core.configure(&self.clock, &config);
         let about = (generation, &self.sink.metrics, Some(&*before));
-        let snapshot = Arc::new(Snapshot::compile(config.clone(), pools, &bindings, about));
+        let snapshot = Arc::new(Snapshot::compile(config.clone(), compiled, &bindings, about));
         if reloaded {
             self.load_keys(&config);
             self.decisions.retain(|route| snapshot.route(route).is_some());

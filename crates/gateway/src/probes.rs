@@ -3,7 +3,7 @@
 use crate::driver;
 use crate::gateway::{Gateway, ProbeQueue};
 use crate::snapshot::Upstream;
-use crate::upstream::connect::connect;
+use crate::upstream::connect::connect_once;
 use crate::upstream::link::RequestBody;
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
@@ -64,7 +64,7 @@ async fn reach(upstream: &Upstream) -> Result<(), String> {
 }
 
 async fn ask(upstream: &Upstream, (path, expect, deadline): (&str, &[u16], Instant)) -> Result<(), String> {
-    let mut link = connect(upstream, deadline)
+    let mut link = connect_once(upstream, deadline)
         .await
         .map_err(|error| format!("{error:?}"))?;
     let prefix = &upstream.url.prefix;

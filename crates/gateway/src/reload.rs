@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use weighbridge_config::{Loaded, Problem, diff, load, refuses_reload};
 
-/// How often the file is looked at. Its content is compared, so that every way of changing it is seen: writing, renaming
-/// over it, swapping a symbolic link above it, on any file system.
+/// How often the files are looked at. Their content is compared, so that every way of changing them is seen: writing,
+/// renaming over them, swapping a symbolic link above them, on any file system.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How the newest reload went.
@@ -47,23 +47,40 @@ pub struct Reloader {
 
 #[derive(Default)]
 struct State {
-    /// What the file held when it was last tried; none: it could not be read.
-    seen: Option<String>,
+    /// What the files held when they were last tried.
+    seen: Seen,
     last: Option<LastReload>,
+}
+
+/// What the files hold, in short.
+#[derive(Clone, Default, PartialEq)]
+struct Seen {
+    /// The config file; none: it cannot be read.
+    config: Option<String>,
+    /// The certificates and keys of `server.tls`.
+    tls: Option<String>,
 }
 
 impl Reloader {
     /// For a gateway that was started with the file at `path`, which then held `text_hash`.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>, path: PathBuf, text_hash: String) -> Self {
-        Self {
+        let reloader = Self {
             gateway,
             path,
-            state: Mutex::new(State {
-                seen: Some(text_hash),
-                last: None,
-            }),
-        }
+            state: Mutex::default(),
+        };
+        reloader.state().seen = Seen {
+            config: Some(text_hash),
+            tls: reloader.loaded_tls(),
+        };
+        reloader
+    }
+
+    fn loaded_tls(&self) -> Option<String> {
+        let running = self.gateway.snapshot();
+        let tls = running.config.server.tls.as_ref();
+        tls.map(|tls| tls.identity.hash().to_owned())
     }
 
     /// The file.
@@ -89,8 +106,11 @@ impl Reloader {
     pub fn reload(&self) -> Result<Vec<String>, Refused> {
         // Held throughout, so that two reloads never interleave.
         let mut state = self.state();
-        state.seen = hash(&self.path);
+        state.seen = self.look();
         let result = self.take();
+        if result.is_ok() {
+            state.seen.tls = self.loaded_tls();
+        }
         self.gateway.metrics().reloaded(result.is_ok());
         match &result {
             Ok(changes) => tracing::info!(file = %self.path.display(), ?changes, "config reloaded"),
@@ -126,14 +146,28 @@ impl Reloader {
         Ok(changes)
     }
 
-    /// Reloads whenever the file's content changes, for ever.
+    /// Reloads whenever the content of the config file, or of one that `server.tls` names, changes; for ever.
     pub async fn watch(&self) {
+        let mut before = self.state().seen.clone();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if hash(&self.path) != self.state().seen {
+            let now = self.look();
+            let seen = self.state().seen.clone();
+            // A certificate and its key are two files, and are seldom replaced in one step.
+            let settled = now.tls == seen.tls || now == before;
+            if now != seen && settled {
                 // The result has been logged; the next change is looked at all the same.
                 let _ = self.reload();
             }
+            before = now;
+        }
+    }
+
+    fn look(&self) -> Seen {
+        let running = self.gateway.snapshot().config.clone();
+        Seen {
+            config: hash(&self.path),
+            tls: running.server.tls.as_ref().map(|tls| tls.hash_now()),
         }
     }
 }

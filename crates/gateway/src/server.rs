@@ -173,22 +173,25 @@ async fn accept(gateway: Arc<Gateway>, listener: TcpListener) {
 }
 
 fn admit(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
-    let most = worker
-        .gateway
-        .snapshot()
+    let snapshot = worker.gateway.snapshot();
+    let most = snapshot
         .config
         .server
         .max_connections
         .min(worker.gateway.clients_max);
     if worker.gateway.connections.fetch_add(1, Ordering::AcqRel) >= most {
         worker.gateway.connections.fetch_sub(1, Ordering::AcqRel);
-        tokio::task::spawn_local(turn_away(stream));
+        // A client that speaks TLS understands nothing that is written plainly.
+        if snapshot.tls.is_none() {
+            tokio::task::spawn_local(turn_away(stream));
+        }
         return;
     }
     if let Err(error) = ClientSocket::prepare(&stream) {
         tracing::debug!(%peer, %error, "a socket option cannot be set");
     }
-    tokio::task::spawn_local(connection::serve(worker.clone(), stream, peer));
+    let serving = connection::serve(worker.clone(), (stream, peer), snapshot.tls.clone());
+    tokio::task::spawn_local(serving);
 }
 
 /// Tells a client that the gateway has all the connections it may have.

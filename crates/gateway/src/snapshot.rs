@@ -28,6 +28,8 @@ pub struct Snapshot {
     routes: HashMap<Arc<str>, Arc<RouteEntry>>,
     routes_by_id: HashMap<RouteId, Arc<RouteEntry>>,
     upstreams: HashMap<EndpointId, Arc<Upstream>>,
+    /// What clients are met with, if under TLS.
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     /// In the order of the config.
     pools: Vec<Arc<PoolEntry>>,
     /// Body paths that any route's session keys may come from.
@@ -100,8 +102,34 @@ pub(crate) struct Carried {
 /// A pool with the `host` header of each of its endpoints.
 pub(crate) type CompiledPool = (Arc<PoolEntry>, Vec<HeaderValue>);
 
-/// Loads what of the pools can fail (certificates, header values), before anything changes.
-pub(crate) fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>, String> {
+/// What of a config can still fail, loaded before anything changes.
+pub(crate) struct Compiled {
+    pools: Vec<CompiledPool>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Compiled {
+    /// Loads certificates and header values. What of `running` still holds is taken over: TLS sessions that clients may
+    /// resume.
+    pub(crate) fn new(
+        config: &Config,
+        carried: &Carried,
+        running: Option<&Snapshot>,
+    ) -> Result<Self, String> {
+        let wanted = config.server.tls.as_ref();
+        let tls = match running.filter(|running| running.config.server.tls.as_ref() == wanted) {
+            Some(running) => running.tls.clone(),
+            None => wanted.map(crate::client::tls::server_config).transpose()?,
+        };
+        Ok(Self {
+            pools: compile_pools(config, carried)?,
+            tls,
+        })
+    }
+}
+
+/// Loads what of the pools can fail, before anything changes.
+fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>, String> {
     let compile = |(index, pool): (usize, &resolved::Pool)| {
         let hosts: Result<Vec<_>, String> = pool
             .endpoints
@@ -168,10 +196,10 @@ impl Upstream {
 }
 
 impl Snapshot {
-    /// Puts together what `compile_pools` loaded and the ids that the scheduler answered with.
+    /// Puts together what [`Compiled`] loaded and the ids that the scheduler answered with.
     pub(crate) fn compile(
         config: Arc<Config>,
-        pools: Vec<CompiledPool>,
+        Compiled { pools, tls }: Compiled,
         bindings: &Bindings,
         (generation, metrics, before): (u64, &Metrics, Option<&Snapshot>),
     ) -> Self {
@@ -228,6 +256,7 @@ impl Snapshot {
             routes,
             routes_by_id,
             upstreams,
+            tls,
             pools: entries,
             body_paths,
         }
@@ -312,7 +341,8 @@ impl PoolEntry {
         let will_need = matches!(&pool.discovery, Some(Discovery::Dns(dns)) if dns.https);
         let tls = if tls.is_none() && (will_need || pool.endpoints.iter().any(|endpoint| endpoint.url.https))
         {
-            Some(tls::client_config(&pool.tls).map_err(|error| format!("pool `{}`: {error}", pool.name))?)
+            let config = tls::client_config(&pool.tls, pool.http);
+            Some(config.map_err(|error| format!("pool `{}`: {error}", pool.name))?)
         } else {
             tls
         };

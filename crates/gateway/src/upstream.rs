@@ -3,6 +3,8 @@
 pub(crate) mod addresses;
 pub(crate) mod body;
 pub(crate) mod connect;
+mod http1;
+mod http2;
 pub(crate) mod link;
 pub(crate) mod pool;
 pub(crate) mod tls;

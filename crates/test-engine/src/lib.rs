@@ -7,9 +7,11 @@
 //! * [`dns`]: a name server that says what a test wants.
 //! * [`client`]: a small blocking HTTP client that sees arrival times and how a body ended.
 //!
-//! All of it speaks HTTP/1.1 over plain sockets with its own code. That is on purpose: a library that keeps to
-//! the protocol cannot break it, and a test of the gateway through the gateway's own HTTP library shares its
-//! mistakes.
+//! * [`certificates`]: authorities and certificates, made when a test needs them.
+//!
+//! HTTP/1.1 is spoken with its own code. That is on purpose: a library that keeps to the protocol cannot break it, and
+//! a test of the gateway through the gateway's own HTTP library shares its mistakes. HTTP/2 is spoken through the `h2`
+//! crate, which lets a client do most of what is to be tested, and with bare frames where it does not.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,6 +21,7 @@
     reason = "a test tool: a broken assumption ends the test with a message, and the binary talks on its streams"
 )]
 
+pub mod certificates;
 pub mod client;
 pub mod clock;
 pub mod dns;

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// An `http://` URL whose host has been looked up.
+/// An `http://` or `https://` URL whose host has been looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Where to connect.
@@ -11,16 +11,20 @@ pub struct Url {
     pub authority: String,
     /// Path and query, at least `/`.
     pub path: String,
+    /// Whether it is `https`.
+    pub tls: bool,
 }
 
 impl Url {
-    /// Reads a URL of the form `http://HOST[:PORT][/PATH]`.
+    /// Reads a URL of the form `http://HOST[:PORT][/PATH]`, or with `https`.
     ///
     /// # Errors
     /// A text that says what is wrong with the URL.
     pub fn parse(text: &str) -> Result<Url, String> {
-        let rest = text
+        let (tls, rest) = text
             .strip_prefix("http://")
+            .map(|rest| (false, rest))
+            .or_else(|| text.strip_prefix("https://").map(|rest| (true, rest)))
             .ok_or_else(|| format!("{text}: expected a URL http://HOST:PORT/PATH"))?;
         let (authority, path) = match rest.find(['/', '?']) {
             Some(i) if rest[i..].starts_with('/') => (&rest[..i], rest[i..].to_owned()),
@@ -33,7 +37,7 @@ impl Url {
         let full = if has_port {
             authority.to_owned()
         } else {
-            format!("{authority}:80")
+            format!("{authority}:{}", if tls { 443 } else { 80 })
         };
         // Listeners of tests are on 127.0.0.1; the name would also stand for ::1.
         let lookup = full.replacen("localhost:", "127.0.0.1:", 1);
@@ -46,6 +50,7 @@ impl Url {
             addr,
             authority: authority.to_owned(),
             path,
+            tls,
         })
     }
 }
@@ -67,8 +72,10 @@ mod tests {
         );
         assert_eq!(Url::parse("http://localhost?q").unwrap().path, "/?q");
         assert_eq!(Url::parse("http://[::1]").unwrap().addr.port(), 80);
+        let secure = Url::parse("https://[::1]").unwrap();
+        assert!(secure.tls && secure.addr.port() == 443);
         assert!(
-            Url::parse("https://127.0.0.1")
+            Url::parse("ftp://127.0.0.1")
                 .unwrap_err()
                 .contains("expected a URL http://")
         );

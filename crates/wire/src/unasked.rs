@@ -70,11 +70,19 @@ impl Nulls {
 
     /// The field in a block whose only line has the data of a repeated event.
     fn find(&self, block: &[u8], content: &Range<usize>) -> Option<Range<usize>> {
-        let line = block[content.clone()].trim_ascii_end();
+        let line = without_end(&block[content.clone()]);
         self.repeat.text_of(line.strip_prefix(b"data: ")?)?;
         let end = content.start + line.len();
         Some(end - self.from_end.start..end - self.from_end.end)
     }
+}
+
+/// The line without its end and the space before it, as JSON has space.
+fn without_end(mut line: &[u8]) -> &[u8] {
+    while let [rest @ .., b' ' | b'\t' | b'\n' | b'\r'] = line {
+        line = rest;
+    }
+    line
 }
 
 /// A text of the choices, without its quotes.
@@ -323,7 +331,10 @@ fn gaps(nulls: &mut Nulls, block: &[u8], content: Range<usize>) -> Gaps {
     match unasked(json) {
         Some(Unasked::Chunk) => smallvec![content],
         Some(Unasked::Null { field, choices }) => {
-            nulls.learn(json, choices, &field);
+            // Of several lines, it is not how the event stands in its block.
+            if lines.len() == 1 {
+                nulls.learn(json, choices, &field);
+            }
             placed(&lines, &field)
         }
         None => Gaps::new(),

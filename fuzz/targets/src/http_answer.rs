@@ -14,7 +14,7 @@ const KEY: u8 = 0xfd;
 
 /// One that asks for the usage of streams, and one that does not.
 const ROUTES: &str = "routes:
-  - {name: m, targets: [m], retry: {max_attempts: 1}}
+  - {name: m, targets: [m], retry: {max_attempts: 1}, usage: passive}
   - {name: n, targets: [m], retry: {max_attempts: 1}, usage: inject}";
 
 /// How the upstream ends, whether a stream is asked for, the places to cut at, and the bytes of the answer.

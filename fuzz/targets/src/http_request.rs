@@ -18,7 +18,9 @@ const LONG: u8 = 0xfc;
 /// Whether keys are needed, the places to cut at, and the bytes of the connection.
 pub fn check(data: &[u8]) {
     static EDGES: OnceLock<[Edge; 2]> = OnceLock::new();
-    let edges = EDGES.get_or_init(|| ["none", "keys"].map(|auth| Edge::start(auth, "")));
+    let edges = EDGES.get_or_init(|| {
+        ["none", "keys"].map(|auth| Edge::start(auth, "routes: [{name: m, targets: [m], usage: passive}]"))
+    });
     let mut input = Input(data);
     let edge = &edges[input.below(2)];
     let cuts = input.cuts();

@@ -11,7 +11,7 @@ const BYTES_MAX: usize = 16 * 1024;
 #[must_use]
 pub fn own(target: &str) -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = match target {
-        "stream" => STREAMS.iter().flat_map(|text| stream(text.as_bytes())).collect(),
+        "stream" => STREAMS.iter().flat_map(|text| stream(&long(text))).collect(),
         "body" => BODIES.iter().flat_map(|text| body(text.as_bytes())).collect(),
         "http_request" => REQUESTS
             .iter()
@@ -129,7 +129,10 @@ fn stream(text: &[u8]) -> Vec<Vec<u8>> {
     let begin = &text[..text.len().min(BYTES_MAX)];
     let end = &text[text.len().saturating_sub(1500)..];
     let of = |api: u8, text: &[u8]| [&[api, 40, 2, 0, 0x40, 0x31, 0x80], text].concat();
-    (0..4).flat_map(|api| [of(api, begin), of(api, end)]).collect()
+    [0, 1, 2, 3, 0xf0]
+        .into_iter()
+        .flat_map(|api| [of(api, begin), of(api, end)])
+        .collect()
 }
 
 fn body(text: &[u8]) -> Vec<Vec<u8>> {
@@ -165,6 +168,17 @@ fn answer(text: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// The text with the bytes that stand for long parts.
+fn long(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    for (name, byte) in [("<LONGER>", 0xfe), ("<LONG>", 0xff)] {
+        while let Some(at) = memchr::memmem::find(&bytes, name.as_bytes()) {
+            bytes.splice(at..at + name.len(), [byte]);
+        }
+    }
+    bytes
+}
+
 /// Bytes that look random and are the same every day.
 fn noise(seed: u64) -> Vec<u8> {
     let mut state = seed;
@@ -180,7 +194,8 @@ fn noise(seed: u64) -> Vec<u8> {
         .collect()
 }
 
-const STREAMS: [&str; 14] = [
+const STREAMS: [&str; 15] = [
+    "data: {\"choices\":[],\"usage\":{}}\n\n: <LONG>\ndata: <LONG>\n\ndata: <LONGER>\n\n",
     "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2,\"prompt_tokens_details\":{\"cached_tokens\":1}}}\n\ndata: [DONE]\n\n",
     "\u{feff}: c\r\ndata: {\"usage\":null,\r\ndata: \"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\r\n\r\n",
     ": a\rdata: {\"choices\":[],\"usage\":{}}\r\rdata: 1",

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// How long the load generator may take beyond its window.
 const BEYOND: Duration = Duration::from_secs(30);
-/// For opening all the streams that are to stay open.
-const HELD_WITHIN: Duration = Duration::from_secs(120);
+/// For the first event of each stream that is to stay open.
+const HELD_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the load generator says of times.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

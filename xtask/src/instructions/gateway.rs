@@ -33,7 +33,7 @@ struct Bench {
     requests: [u64; 2],
 }
 
-const BENCHES: [Bench; 3] = [
+const BENCHES: [Bench; 4] = [
     Bench {
         name: "gateway/request-150B",
         body: 150,
@@ -45,6 +45,12 @@ const BENCHES: [Bench; 3] = [
         body: 16384,
         stream: false,
         requests: [50, 350],
+    },
+    Bench {
+        name: "gateway/request-400KB",
+        body: 400_000,
+        stream: false,
+        requests: [5, 35],
     },
     Bench {
         name: "gateway/stream-of-34-events",
@@ -113,7 +119,7 @@ fn upstream(program: &Path) -> Result<(Owned, String), Failure> {
     Ok((process, address))
 }
 
-/// The gateway with keys, both policies and its request log, but without probes, which follow the clock.
+/// The gateway with keys, both policies, usage asked for and its request log, but without probes, which follow the clock.
 fn gateway(program: &Path, upstream: &str, dir: &Path) -> Result<(Owned, String), Failure> {
     let endpoints: String = (1..=4)
         .map(|index| format!("      - {{name: e{index}, url: \"{upstream}\"}}\n"))
@@ -122,7 +128,7 @@ fn gateway(program: &Path, upstream: &str, dir: &Path) -> Result<(Owned, String)
         "server: {{listen: 127.0.0.1:0}}\nadmin: {{listen: 127.0.0.1:0, token: bench}}\nauth: keys\n\
          keys:\n  - {{name: bench, key: wb-bench-key, tenant: bench}}\n\
          pools:\n  - name: pool\n    health: false\n    keepalive: 60s\n    endpoints:\n{endpoints}\
-         routes:\n  - name: fast\n    targets: [pool]\n    policies: {{session_affinity: {{}}, least_inflight: {{}}}}\n"
+         routes:\n  - name: fast\n    targets: [pool]\n    usage: inject\n    policies: {{session_affinity: {{}}, least_inflight: {{}}}}\n"
     );
     let config = dir.join("weighbridge.yaml");
     fs::write(&config, text).map_err(failed(config.display()))?;

@@ -116,12 +116,13 @@ impl FromText for Endpoint {
 words! {
     /// HTTP version towards the endpoints.
     HttpWord {
-        /// The best that is supported, now HTTP/1.1.
+        /// Over TLS the better of what the peer offers (ALPN), else HTTP/1.1.
         Auto = "auto",
         /// HTTP/1.1.
         One = "1",
+        /// HTTP/2, without TLS by prior knowledge; a peer that does not speak it cannot be reached.
+        Two = "2",
     }
-    later ["2"]
 }
 
 section! {
@@ -207,5 +208,7 @@ section! {
         total: Span = "600s",
         /// Streams: the whole attempt. Default: no limit.
         stream_total: Span,
+        /// HTTP/2: silence of a connection after which the peer is asked for a sign of life, and the wait for it.
+        ping: Span = "20s",
     }
 }

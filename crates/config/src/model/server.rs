@@ -1,7 +1,7 @@
 //! `server`, `admin` and `log`.
 
 use crate::address::{Address, Range};
-use crate::leaf::{Name, Size, Span, Whole};
+use crate::leaf::{Name, Size, Span, Text, Whole};
 use crate::paths::PassedPath;
 use crate::read::{At, FromNode, Reader, section, unknown, words};
 use crate::secret::MaybeSecret;
@@ -14,6 +14,8 @@ section! {
     Server {
         /// Address and port for `/v1/*`, `/health` and `/ready`.
         listen: Address = "127.0.0.1:8800",
+        /// TLS towards clients: HTTP/2 and HTTP/1.1, TLS 1.2 and 1.3. Default: none.
+        tls: ServerTls,
         /// Largest request body.
         max_body: Size = "32MiB",
         /// Most memory for the bodies of all requests that are being read or served. Beyond it a new one waits for up to
@@ -35,7 +37,19 @@ section! {
         /// The zone that this gateway runs in.
         zone: Name,
     }
-    later [tls]
+}
+
+section! {
+    /// TLS towards clients. The files are read again when they change; connections that are open go on.
+    ServerTls {
+        /// PEM file of the certificate, followed by those that lead to its authority.
+        cert: Text,
+        /// PEM file of its key.
+        key: Text,
+        /// PEM file of the authorities that sign clients' certificates. With it, nobody gets in without one.
+        client_ca: Text,
+    }
+    required [cert, key]
 }
 
 words! {

@@ -5,7 +5,7 @@ use crate::forms::{OneOrMany, Short, Toggle};
 use crate::leaf::or;
 use crate::model::pools as model;
 use crate::read::{At, Reader};
-use crate::resolved::{Endpoint, Health, Kind, Pool, PoolTls, Probe, Timeouts};
+use crate::resolved::{Endpoint, Health, HttpVersion, Kind, Pool, PoolTls, Probe, Timeouts};
 use crate::yaml::NodeId;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -77,6 +77,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         _ => !endpoints.is_empty() && endpoints.iter().all(|endpoint| !endpoint.url.https),
     };
     let tls = tls(reader, given.tls, plain);
+    let http = http(reader, given.http, (kind, &endpoints));
     let (probe, health) = health(reader, given.health, kind).unzip();
     let spec = PoolSpec {
         name: name.clone(),
@@ -100,6 +101,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         discovery,
         api_keys,
         forward_client_key: or(given.forward_client_key, |flag| flag.0, false),
+        http,
         tls,
         keepalive: or(given.keepalive, |span| span.0, Duration::from_secs(4)),
         timeouts: timeouts(
@@ -171,6 +173,31 @@ pub(super) fn endpoints(
         }
     }
     (specs, endpoints)
+}
+
+fn http(
+    reader: &mut Reader<'_>,
+    given: Option<At<model::HttpWord>>,
+    (kind, endpoints): (Kind, &[Endpoint]),
+) -> HttpVersion {
+    let Some(At { node, value }) = given else {
+        return HttpVersion::Auto;
+    };
+    match value {
+        model::HttpWord::Auto => HttpVersion::Auto,
+        model::HttpWord::One => HttpVersion::One,
+        model::HttpWord::Two => {
+            let alone = matches!(kind, Kind::Vllm | Kind::LlamaCpp | Kind::Ollama);
+            if alone && endpoints.iter().any(|endpoint| !endpoint.url.https) {
+                reader.warn(
+                    node,
+                    "without TLS the server of this kind of engine speaks HTTP/1.1 only",
+                    "leave `http` out, unless a proxy that speaks HTTP/2 stands before the engine",
+                );
+            }
+            HttpVersion::Two
+        }
+    }
 }
 
 fn tls(reader: &mut Reader<'_>, given: Option<At<model::Tls>>, plain: bool) -> PoolTls {
@@ -247,6 +274,7 @@ fn timeouts(reader: &mut Reader<'_>, given: model::Timeouts) -> Timeouts {
         idle: seconds_or(reader, given.idle, 60),
         total: seconds_or(reader, given.total, 600),
         stream_total: given.stream_total.and_then(|span| positive(reader, span)),
+        ping: seconds_or(reader, given.ping, 20),
     }
 }
 

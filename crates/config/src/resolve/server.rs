@@ -47,6 +47,7 @@ pub(super) fn server(reader: &mut Reader<'_>, given: model::Server) -> Server {
     });
     Server {
         listen,
+        tls: given.tls.and_then(|tls| super::tls::server(reader, tls.value)),
         max_body: usize::try_from(max_body).unwrap_or(usize::MAX),
         body_memory,
         max_connections: or(given.max_connections, |count| count.0 as usize, 20_000),

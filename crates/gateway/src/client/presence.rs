@@ -207,12 +207,12 @@ impl Presence {
         timer.as_mut().reset(Instant::now() + delay);
     }
 
-    fn probe(&self, exchange: &Exchange, cx: &Context<'_>) {
+    fn probe(&self, exchange: &Exchange, cx: &mut Context<'_>) {
         if exchange.committed.get() {
             exchange.wants_comment.set(true);
             cx.waker().wake_by_ref();
         } else if exchange.interim_allowed.get() {
-            self.socket.write_now(CONTINUE);
+            self.socket.write_now(CONTINUE, cx);
         }
     }
 }

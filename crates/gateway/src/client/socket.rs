@@ -1,5 +1,6 @@
-//! A client's TCP stream, shared between the HTTP codec and the watch over the client's presence.
+//! A client's stream, plain or encrypted, shared between the HTTP codec and the watch over the client's presence.
 
+use super::encrypted::Encrypted;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
@@ -13,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long what was written may stay unacknowledged, or wait for a client that reads nothing, until the client counts
 /// as gone.
-const TAKES_NOTHING: Duration = Duration::from_secs(60);
+pub(crate) const TAKES_NOTHING: Duration = Duration::from_secs(60);
 /// How long, and how far, a client is listened to that has its answer and still sends.
 const LINGER: Duration = Duration::from_secs(5);
 const LINGER_MAX: usize = 64 << 20;
@@ -23,9 +24,25 @@ const LINGER_MAX: usize = 64 << 20;
 pub(crate) struct Socket(Rc<Shared>);
 
 struct Shared {
-    stream: RefCell<TcpStream>,
+    stream: RefCell<Stream>,
     /// The codec has bytes that the kernel would not take.
     clogged: Cell<bool>,
+}
+
+/// What the bytes go through.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<Encrypted>),
+}
+
+impl Stream {
+    /// What lies below.
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.tcp(),
+        }
+    }
 }
 
 /// What a look at the receiving side found.
@@ -41,6 +58,14 @@ pub(crate) enum Incoming {
 
 impl Socket {
     pub(crate) fn new(stream: TcpStream) -> Self {
+        Self::over(Stream::Plain(stream))
+    }
+
+    pub(crate) fn encrypted(stream: Encrypted) -> Self {
+        Self::over(Stream::Tls(Box::new(stream)))
+    }
+
+    fn over(stream: Stream) -> Self {
         Self(Rc::new(Shared {
             stream: RefCell::new(stream),
             clogged: Cell::new(false),
@@ -63,7 +88,10 @@ impl Socket {
 
     /// Whether bytes of an answer still wait for the client to read.
     pub(crate) fn is_clogged(&self) -> bool {
-        self.0.clogged.get()
+        match &*self.0.stream.borrow() {
+            Stream::Plain(_) => self.0.clogged.get(),
+            Stream::Tls(stream) => stream.has_unwritten(),
+        }
     }
 
     /// Ends the sending half, then reads on and throws away what comes, until the client has closed too.
@@ -90,7 +118,11 @@ impl Socket {
     ///
     /// Shares the read waker with the codec, which does not read while it answers; both run in one task.
     pub(crate) fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<Incoming> {
-        let stream = self.0.stream.borrow();
+        let mut stream = self.0.stream.borrow_mut();
+        let stream = match &mut *stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => return stream.poll_incoming(cx),
+        };
         loop {
             if ready!(stream.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(Incoming::Broken);
@@ -112,14 +144,14 @@ impl Socket {
     /// Whether a FIN has come, whatever lies unread before it; asks nothing of the kernel and wakes nobody.
     pub(crate) fn peer_has_closed(&self, cx: &mut Context<'_>) -> bool {
         let stream = self.0.stream.borrow();
-        let ready = pin!(stream.ready(Interest::READABLE)).poll(cx);
+        let ready = pin!(stream.tcp().ready(Interest::READABLE)).poll(cx);
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
     /// Whether the peer has answered our last bytes with a reset.
     pub(crate) fn is_broken(&self) -> bool {
         let stream = self.0.stream.borrow();
-        let socket = socket2::SockRef::from(&*stream);
+        let socket = socket2::SockRef::from(stream.tcp());
         let mut byte = [std::mem::MaybeUninit::uninit()];
         match socket.take_error() {
             Ok(None) => match socket.peek(&mut byte) {
@@ -130,15 +162,16 @@ impl Socket {
         }
     }
 
-    /// Writes bytes past the codec, which must have written nothing of its answer yet. False: not all fitted.
-    pub(crate) fn write_now(&self, bytes: &[u8]) -> bool {
-        !self.is_clogged()
-            && self
-                .0
-                .stream
-                .borrow()
-                .try_write(bytes)
-                .is_ok_and(|written| written == bytes.len())
+    /// Writes bytes past the codec, which must stand between two messages. False: not all fitted.
+    pub(crate) fn write_now(&self, bytes: &[u8], cx: &mut Context<'_>) -> bool {
+        if self.is_clogged() {
+            return false;
+        }
+        let written = match &mut *self.0.stream.borrow_mut() {
+            Stream::Plain(stream) => stream.try_write(bytes),
+            Stream::Tls(stream) => stream.write_now(bytes, cx),
+        };
+        written.is_ok_and(|written| written == bytes.len())
     }
 
     /// Notes whether `written` bytes are all of the `wanted` that the codec had.
@@ -151,13 +184,19 @@ impl Socket {
 
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.stream.borrow_mut()).poll_read(cx, buf)
+        match &mut *self.0.stream.borrow_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Stream::Tls(stream) => stream.poll_read(cx, buf),
+        }
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write(cx, buf);
+        let written = match &mut *self.0.stream.borrow_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Stream::Tls(stream) => return Pin::new(stream.tls()).poll_write(cx, buf),
+        };
         self.wrote(written, buf.len())
     }
 
@@ -166,19 +205,31 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write_vectored(cx, bufs);
+        let written = match &mut *self.0.stream.borrow_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Stream::Tls(stream) => return Pin::new(stream.tls()).poll_write_vectored(cx, bufs),
+        };
         self.wrote(written, bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.stream.borrow().is_write_vectored()
+        match &*self.0.stream.borrow() {
+            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tls(_) => true,
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.stream.borrow_mut()).poll_flush(cx)
+        match &mut *self.0.stream.borrow_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream.tls()).poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0.stream.borrow_mut()).poll_shutdown(cx)
+        match &mut *self.0.stream.borrow_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream.tls()).poll_shutdown(cx),
+        }
     }
 }

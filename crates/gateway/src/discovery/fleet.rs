@@ -5,12 +5,12 @@ use super::watch::{Look, Watch};
 use super::{Bell, Set, SourceShown};
 use crate::gateway::Gateway;
 use crate::snapshot::Carried;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 use weighbridge_config::Config;
-use weighbridge_config::discovery::Discovery;
+use weighbridge_config::discovery::{Discovered, Discovery};
 
 /// Longest wait for the first answers of sources, at the start and in a reload that names new ones.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -49,6 +49,13 @@ struct Source {
     found: Option<Set>,
     status: Status,
     bell: Bell,
+}
+
+impl Source {
+    /// Whether its first answer may come any moment. A file that is not there yet is not waited for.
+    fn waits(&self) -> bool {
+        self.found.is_none() && matches!(self.discovery, Discovery::Dns(_))
+    }
 }
 
 impl Fleet {
@@ -158,12 +165,11 @@ impl Fleet {
             .any(|source| source.id == watch.id)
     }
 
-    /// Waits until all name servers have answered once, for a bounded time.
-    fn first_answers(&self, of: fn(&State) -> &BTreeMap<Arc<str>, Source>) {
+    /// Waits for a bounded time until `waits` no longer holds.
+    fn first_answers(&self, waits: fn(&State) -> bool) {
         let deadline = Instant::now() + FIRST_WAIT;
-        let waits = |source: &Source| source.found.is_none() && matches!(source.discovery, Discovery::Dns(_));
         let mut state = self.lock();
-        while of(&state).values().any(waits) {
+        while waits(&state) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -185,7 +191,7 @@ impl State {
                 continue;
             };
             // Requests to the gateway itself would go in circles until no connection is left.
-            let own = |found: &&weighbridge_config::discovery::Discovered| {
+            let own = |found: &&Discovered| {
                 let mut listens = listens.iter().flatten();
                 listens.any(|listen| found.endpoint.reaches(*listen))
             };
@@ -219,7 +225,15 @@ impl Gateway {
         let mut state = fleet.lock();
         state.coming = fleet.sources_of(&config, &mut state);
         drop(state);
-        fleet.first_answers(|state| &state.coming);
+        // A source that is watched already has had its time.
+        fleet.first_answers(|state| {
+            let is_new = |(pool, source): &(&Arc<str>, &Source)| {
+                let running = state.sources.get(*pool);
+                running.is_none_or(|running| running.id != source.id)
+            };
+            let mut new = state.coming.iter().filter(is_new);
+            new.any(|(_, source)| source.waits())
+        });
         let mut state = fleet.lock();
         let sources = std::mem::take(&mut state.coming);
         let before = (state.declared.clone(), state.sources.clone());
@@ -243,7 +257,8 @@ impl Gateway {
 
     /// Waits a bounded time for the first answers of all sources and takes them.
     pub(crate) fn await_sources(&self) {
-        self.fleet.first_answers(|state| &state.sources);
+        self.fleet
+            .first_answers(|state| state.sources.values().any(Source::waits));
         self.take_found();
     }
 
@@ -284,16 +299,11 @@ fn changes(old: &Config, new: &Config) -> Vec<Change> {
         if before == after {
             continue;
         }
-        let lacks = |in_these: &[weighbridge_config::discovery::Discovered], of_those: &[_]| {
-            let known: std::collections::BTreeSet<_> = in_these
-                .iter()
-                .map(|found| (found.spec.name.clone(), found.spec.address.clone()))
-                .collect();
-            let of_those: &[weighbridge_config::discovery::Discovered] = of_those;
-            let missing = of_those
-                .iter()
-                .filter(|found| !known.contains(&(found.spec.name.clone(), found.spec.address.clone())));
-            missing.map(|found| found.spec.name.clone()).collect::<Vec<_>>()
+        let lacks = |these: &[Discovered], those: &[Discovered]| -> Vec<Arc<str>> {
+            let identity = |found: &Discovered| (found.spec.name.clone(), found.spec.address.clone());
+            let known: BTreeSet<_> = these.iter().map(identity).collect();
+            let missing = those.iter().filter(|found| !known.contains(&identity(found)));
+            missing.map(|found| found.spec.name.clone()).collect()
         };
         changes.push(Change {
             pool: pool.name.clone(),

@@ -313,7 +313,7 @@ impl Drop for Flight {
             self.worker.gateway.lifecycle.ended();
         } else {
             // Runs until the connection has written it: it tells the lifecycle then.
-            self.client.exchange.ended();
+            self.client.answered(&self.worker.gateway.lifecycle);
         }
     }
 }

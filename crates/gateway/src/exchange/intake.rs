@@ -12,7 +12,7 @@ use crate::memory::{Metered, Room};
 use crate::snapshot::RouteEntry;
 use crate::telemetry::outcome::Outcome;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
@@ -163,7 +163,13 @@ fn head_is_too_large(parts: &Parts) -> bool {
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
         .sum();
-    parts.headers.len() > HEADERS_MAX || line + headers > HEAD_MAX
+    line + headers > HEAD_MAX || has_too_many_headers(&parts.headers)
+}
+
+/// HTTP/2 lets a client cut its one `cookie` into as many as it holds (RFC 9113, section 8.2.3).
+fn has_too_many_headers(headers: &HeaderMap) -> bool {
+    let all = headers.len();
+    all > HEADERS_MAX && all - headers.get_all(COOKIE).iter().count().saturating_sub(1) > HEADERS_MAX
 }
 
 /// Looks into a request that has arrived whole.

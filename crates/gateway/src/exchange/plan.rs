@@ -7,13 +7,12 @@ use super::run::Run;
 use super::upload::{Upload, UploadBody};
 use crate::server::Worker;
 use crate::snapshot::{RouteEntry, Upstream};
-use crate::upstream::connect::{ConnectError, connect};
-use crate::upstream::link::{Link, RequestBody, SendFailure};
+use crate::upstream::connect::ConnectError;
+use crate::upstream::link::{Incoming, Link, LinkError, RequestBody, SendFailure};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body::Body as _;
-use hyper::body::Incoming;
 use secrecy::ExposeSecret;
 use std::future::poll_fn;
 use std::ops::Range;
@@ -142,26 +141,24 @@ impl Plan {
         request
     }
 
-    async fn connect(&self) -> Result<Link, Failure> {
-        let deadline = Instant::now() + self.upstream.pool.config.timeouts.connect;
-        connect(&self.upstream, deadline).await.map_err(Failure::Connect)
+    async fn connect(&self, instead_of: Option<&Link>) -> Result<Link, Failure> {
+        let connections = &self.worker.upstreams;
+        let connected = connections.connect(&self.upstream, instead_of).await;
+        connected.map_err(Failure::Connect)
     }
 
     /// Sends the request and reads the answer as far as it takes to know that it is one.
     pub(crate) async fn carry_out(self) -> Result<Answer, Failure> {
         let mut link = match self.worker.upstreams.take(&self.upstream).await {
             Some(link) => link,
-            None => self.connect().await?,
+            None => self.connect(None).await?,
         };
-        let response = match link.send(self.request()).await {
-            Ok(response) => response,
-            Err(failure) if self.may_resend(&link, &failure) => {
-                link = self.connect().await?;
-                link.send(self.request())
-                    .await
-                    .map_err(|failure| unanswered(&failure))?
+        let response = loop {
+            match link.send(self.request()).await {
+                Ok(response) => break response,
+                Err(failure) if self.may_resend(&link, &failure) => link = self.connect(Some(&link)).await?,
+                Err(failure) => return Err(unanswered(&failure)),
             }
-            Err(failure) => return Err(unanswered(&failure)),
         };
         let said = response
             .headers()
@@ -177,14 +174,20 @@ impl Plan {
         }
     }
 
-    /// Whether sending once more can do no harm: nothing was written, or the upstream had closed the idle connection.
+    /// Whether sending once more can do no harm: nothing was written, or the upstream had closed the idle connection, or
+    /// says itself that it has not begun. Only where it goes away from many at once is there a third time.
     fn may_resend(&self, link: &Link, failure: &SendFailure) -> bool {
         let had_closed = link.reused
             && link.idle >= RESEND_IDLE
             && failure.after <= RESEND_WITHIN
             && !failure.heard
-            && (failure.error.is_incomplete_message() || failure.error.is_closed() || is_io(&failure.error));
-        self.resend && (!failure.written || had_closed)
+            && failure.error.is_silent_end();
+        let harmless = match link.stands_in {
+            0 => !failure.written || had_closed,
+            1 => failure.error.is_disowned(),
+            _ => false,
+        };
+        self.resend && harmless
     }
 
     /// Holds the head of a stream back until its first event, or its first comment, is here.
@@ -363,7 +366,7 @@ pub(crate) fn joined(first: Bytes, second: Bytes) -> Bytes {
 }
 
 /// The next data of an answer; trailers are passed over.
-async fn next(link: &mut Link, body: &mut Incoming) -> Option<hyper::Result<Bytes>> {
+async fn next(link: &mut Link, body: &mut Incoming) -> Option<Result<Bytes, LinkError>> {
     poll_fn(|cx| {
         loop {
             return match std::task::ready!(link.poll_frame(body, cx)) {
@@ -383,20 +386,23 @@ fn no_event() -> Failure {
     Failure::Broken("the stream ended before its first event was complete".into())
 }
 
-/// A request of which nothing was written may go elsewhere; of one that was written, nobody knows what became.
+/// A request of which nothing was written, or which the upstream says it has not begun with, may go elsewhere; of any
+/// other, nobody knows what became.
 fn unanswered(failure: &SendFailure) -> Failure {
+    let http2 = matches!(failure.error, LinkError::Http2(_));
     if !failure.written {
-        let why = "the upstream closed the connection before the request was written";
-        Failure::Connect(ConnectError::Other(why.into()))
-    } else if failure.error.is_parse() || failure.error.is_parse_too_large() {
+        Failure::Connect(ConnectError::Other(if http2 {
+            format!("the upstream did not take the request: {}", failure.error)
+        } else {
+            "the upstream closed the connection before the request was written".into()
+        }))
+    } else if failure.error.is_malformed() {
         Failure::Broken(format!("the upstream's answer is not HTTP: {}", failure.error))
+    } else if http2 && !failure.error.is_silent_end() {
+        Failure::Reset(format!("no answer: {}", failure.error))
     } else {
         Failure::Reset("the upstream closed the connection without an answer".into())
     }
-}
-
-fn is_io(error: &hyper::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }
 
 pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {

@@ -12,10 +12,9 @@ use super::waiting::{COMMENT, COMMENT_LINE, Waited, Waiting, read_on, sign_of_li
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
-use crate::upstream::link::Link;
+use crate::upstream::link::{Incoming, Link};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -260,7 +259,7 @@ impl Relay {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Closing::CutNow if self.flight.client.socket.is_clogged() && !self.flight.has_left() => {
+                Closing::CutNow if self.flight.client.is_clogged() && !self.flight.has_left() => {
                     // The codec polls again once it has written out what it has.
                     self.closing = Closing::CutNow;
                     return Poll::Pending;

@@ -244,6 +244,7 @@ pub(crate) fn refused(refused: Box<Refused>) -> Response<AnswerBody> {
         allow,
         close,
     } = *refused;
+    let close = close && flight.client.ends_by_header();
     let mut response = self::error(flight, protocol, error, outcome);
     if let Some(allow) = allow {
         response
@@ -322,7 +323,8 @@ fn add_facts(headers: &mut HeaderMap, flight: &Flight, routed: bool) {
     }
     // Clients that keep connections find another gateway while this one still takes requests. One that still sends its
     // request would else have to send all of it before the next.
-    if flight.is_arriving() || flight.worker.gateway.lifecycle.phase() != Phase::Serving {
+    let ends = flight.is_arriving() || flight.worker.gateway.lifecycle.phase() != Phase::Serving;
+    if ends && flight.client.ends_by_header() {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if flight.snapshot.config.server.headers != Headers::Full || !routed {

@@ -1,19 +1,25 @@
 //! Making a connection to an endpoint.
 
+use super::http1::Exclusive;
+use super::http2::connection::{self, Connection};
+use super::http2::hub::Hub;
+use super::http2::stream;
 use super::link::Link;
 use crate::snapshot::Upstream;
 use rustls::pki_types::ServerName;
 use std::io;
 use std::pin::Pin;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use weighbridge_config::resolved::HttpVersion;
 
 /// Why no connection could be made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ConnectError {
     /// The port is closed.
     Refused,
@@ -29,12 +35,32 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Connects before `deadline`.
-pub(crate) async fn connect(upstream: &Upstream, deadline: Instant) -> Result<Link, ConnectError> {
-    let opened = match tokio::time::timeout_at(deadline, open(upstream)).await {
-        Ok(opened) => opened,
-        Err(_) => Err(ConnectError::Timeout),
-    };
+/// A new connection.
+pub(crate) enum Opened {
+    /// For one exchange at a time.
+    Http1(Link),
+    /// For many.
+    Http2(Rc<Connection>),
+}
+
+/// Connects within the pool's time. Whoever waits for a stream of a connection that can be shared waits at `hub`.
+pub(crate) async fn connect(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectError> {
+    let deadline = Instant::now() + upstream.pool.config.timeouts.connect;
+    open_before(upstream, hub, deadline).await
+}
+
+/// Connects before `deadline`, for one exchange.
+pub(crate) async fn connect_once(upstream: &Upstream, deadline: Instant) -> Result<Link, ConnectError> {
+    Ok(match open_before(upstream, Weak::new(), deadline).await? {
+        Opened::Http1(link) => link,
+        Opened::Http2(connection) => stream::of(connection),
+    })
+}
+
+/// Connects before `deadline`; where that fails, whoever knows the endpoint's addresses is told.
+async fn open_before(upstream: &Upstream, hub: Weak<Hub>, deadline: Instant) -> Result<Opened, ConnectError> {
+    let opened = tokio::time::timeout_at(deadline, open(upstream, hub)).await;
+    let opened = opened.unwrap_or(Err(ConnectError::Timeout));
     if let (Err(_), Some(bell)) = (&opened, &upstream.pool.bell) {
         bell.notify_one();
     }
@@ -45,12 +71,13 @@ pub(crate) async fn connect(upstream: &Upstream, deadline: Instant) -> Result<Li
 pub(crate) async fn connect_to(address: std::net::SocketAddr) -> Result<Link, ConnectError> {
     let other = |error: &dyn std::fmt::Display| ConnectError::Other(format!("connecting: {error}"));
     let stream = TcpStream::connect(address).await.map_err(|error| other(&error))?;
-    Link::open(Stream::Plain(stream))
-        .await
+    let connection = Exclusive::open(Stream::Plain(stream)).await;
+    connection
+        .map(|connection| Link::exclusive(connection, None))
         .map_err(|error| other(&error))
 }
 
-async fn open(upstream: &Upstream) -> Result<Link, ConnectError> {
+async fn open(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectError> {
     let host = upstream.url.host.as_str();
     let stream = upstream
         .addresses
@@ -79,15 +106,45 @@ async fn open(upstream: &Upstream) -> Result<Link, ConnectError> {
             })?;
             let connector = TlsConnector::from(config.clone());
             let encrypted = connector.connect(name, stream).await;
-            Stream::Tls(Box::new(
-                encrypted.map_err(|error| ConnectError::Other(format!("TLS: {error}")))?,
-            ))
+            Stream::Tls(Box::new(encrypted.map_err(|error| refused_tls(&error))?))
         }
         _ => Stream::Plain(stream),
     };
-    Link::open(stream)
+    if speaks_http2(&stream, upstream.pool.config.http)? {
+        let settings = (&upstream.pool, upstream.url.https);
+        return connection::open(stream, settings, hub).await.map(Opened::Http2);
+    }
+    Exclusive::open(stream)
         .await
+        .map(|connection| Opened::Http1(Link::exclusive(connection, Some(upstream.pool.clone()))))
         .map_err(|error| ConnectError::Other(format!("HTTP: {error}")))
+}
+
+/// What kept the peers from understanding each other.
+fn refused_tls(error: &io::Error) -> ConnectError {
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    ConnectError::Other(match tls {
+        Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
+            NO_ALPN.to_owned()
+        }
+        _ => format!("TLS: {error}"),
+    })
+}
+
+const NO_ALPN: &str = "TLS: the peer offers no version of HTTP that the pool allows (ALPN)";
+
+/// Whether the peer is spoken to in HTTP/2: over TLS it has chosen, without TLS the pool has.
+fn speaks_http2(stream: &Stream, http: HttpVersion) -> Result<bool, ConnectError> {
+    let Stream::Tls(stream) = stream else {
+        return Ok(http == HttpVersion::Two);
+    };
+    let chosen = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    if http == HttpVersion::Two && !chosen {
+        return Err(ConnectError::Other(NO_ALPN.to_owned()));
+    }
+    Ok(chosen)
 }
 
 impl AsyncRead for Stream {

@@ -1,95 +1,146 @@
-//! One upstream connection and the exchange on it.
-//!
-//! The codec's connection future has no task of its own: whoever uses the link polls it. So bytes move from socket to
-//! socket within one task, and dropping a link closes its socket at once, which is how an upstream learns that its
-//! client has left.
+//! One exchange with an upstream: on a connection of its own (HTTP/1.1), or as a stream of a shared one (HTTP/2).
 
 pub(crate) use super::body::RequestBody;
-use super::connect::Stream;
+use super::http1::Exclusive;
+use super::http2::fault::{self, Fault};
+use super::http2::stream::Stream;
+use crate::snapshot::{PoolEntry, Upstream};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{Builder, Connection, SendRequest};
-use hyper_util::rt::TokioIo;
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::time::Duration;
 
 /// Most bytes that one look at a socket reads, and so the largest head of an answer.
-const READ_MAX: usize = 128 * 1024;
+pub(super) const READ_MAX: usize = 128 * 1024;
 
-type Codec = Connection<TokioIo<Overheard>, RequestBody>;
-
-/// A connection.
+/// What carries an exchange.
 pub(crate) struct Link {
-    sender: SendRequest<RequestBody>,
-    /// None once it has ended.
-    codec: Option<Pin<Box<Codec>>>,
-    /// Whether anything has come since the newest request was handed over.
-    heard: Rc<Cell<bool>>,
-    /// Whether it has carried a request before.
+    way: Way,
+    /// Whether the connection has carried a request before.
     pub(crate) reused: bool,
-    /// Idle time before the current request.
+    /// Idle time of the connection before the current request.
     pub(crate) idle: Duration,
     /// How long the upstream says it keeps an idle connection.
     pub(crate) keep_alive: Option<Duration>,
+    /// The settings its connection was made under; none: an address alone.
+    made_for: Option<Arc<PoolEntry>>,
+    /// How many links failed the same attempt before it.
+    pub(crate) stands_in: u8,
+}
+
+enum Way {
+    Http1(Exclusive),
+    Http2(Box<Stream>),
 }
 
 /// A request that got no answer.
 pub(crate) struct SendFailure {
-    /// Whether any of it may have reached the upstream.
+    /// Whether any of it may have been worked on by the upstream.
     pub(crate) written: bool,
     /// Whether any byte of an answer came.
     pub(crate) heard: bool,
     /// From handing it over to the failure.
     pub(crate) after: Duration,
     /// For the log.
-    pub(crate) error: hyper::Error,
+    pub(crate) error: LinkError,
 }
 
-impl Link {
-    pub(crate) async fn open(stream: Stream) -> hyper::Result<Self> {
-        let heard = Rc::new(Cell::new(false));
-        let stream = Overheard {
-            stream,
-            heard: heard.clone(),
-        };
-        let (sender, codec) = Builder::new()
-            .max_headers(200)
-            .max_buf_size(READ_MAX)
-            .handshake(TokioIo::new(stream))
-            .await?;
-        Ok(Self {
-            sender,
-            codec: Some(Box::pin(codec)),
-            heard,
-            reused: false,
-            idle: Duration::ZERO,
-            keep_alive: None,
-        })
-    }
+/// Why an exchange broke off. Says nothing that the upstream could have put in.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    #[error("{0}")]
+    Http1(hyper::Error),
+    #[error("{}", fault::text(.0))]
+    Http2(h2::Error),
+    /// The body of the request could not be read to its end.
+    #[error("the request's body broke off")]
+    Upload,
+}
 
-    fn poll_codec(&mut self, cx: &mut Context<'_>) {
-        if let Some(codec) = &mut self.codec
-            && codec.as_mut().poll(cx).is_ready()
-        {
-            self.codec = None;
+impl LinkError {
+    /// Whether the connection just ended.
+    pub(crate) fn is_silent_end(&self) -> bool {
+        match self {
+            Self::Http1(error) => error.is_incomplete_message() || error.is_closed() || is_io(error),
+            Self::Http2(error) => fault::of(error) == Fault::Ended,
+            Self::Upload => false,
         }
     }
 
-    /// Whether another request can be sent, as far as the socket tells now.
-    pub(crate) async fn is_open(&mut self) -> bool {
-        poll_fn(|cx| {
-            self.poll_codec(cx);
-            Poll::Ready(self.codec.is_some() && self.sender.is_ready())
+    /// Whether the peer went away and said that it had not begun with the request.
+    pub(crate) fn is_disowned(&self) -> bool {
+        matches!(self, Self::Http2(error) if error.is_go_away() && fault::of(error) == Fault::NotBegun)
+    }
+
+    /// Whether what came, or what the upstream says of the exchange, is against the protocol.
+    pub(crate) fn is_malformed(&self) -> bool {
+        match self {
+            Self::Http1(error) => error.is_parse() || error.is_parse_too_large(),
+            Self::Http2(error) => fault::of(error) == Fault::Malformed,
+            Self::Upload => false,
+        }
+    }
+}
+
+fn is_io(error: &hyper::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+impl Link {
+    fn new(way: Way) -> Self {
+        Self {
+            way,
+            reused: false,
+            idle: Duration::ZERO,
+            keep_alive: None,
+            made_for: None,
+            stands_in: 0,
+        }
+    }
+
+    pub(super) fn exclusive(connection: Exclusive, made_for: Option<Arc<PoolEntry>>) -> Self {
+        Self {
+            made_for,
+            ..Self::new(Way::Http1(connection))
+        }
+    }
+
+    /// Whether it may carry requests to `upstream`, as a reload may have left that: over TLS only as long as nothing was
+    /// loaded anew, since certificates may have changed with their names the same.
+    pub(super) fn suits(&self, upstream: &Upstream) -> bool {
+        self.made_for.as_ref().is_none_or(|made| {
+            let plain = !upstream.url.https && upstream.pool.config.http == made.config.http;
+            Arc::ptr_eq(made, &upstream.pool) || plain
         })
-        .await
+    }
+
+    pub(super) fn stream(stream: Stream) -> Self {
+        let (reused, idle) = (stream.reused(), stream.idle());
+        Self {
+            reused,
+            idle,
+            ..Self::new(Way::Http2(Box::new(stream)))
+        }
+    }
+
+    /// Whether another request can be sent, as far as the socket tells now. A stream carries one.
+    pub(crate) async fn is_open(&mut self) -> bool {
+        match &mut self.way {
+            Way::Http1(connection) => connection.is_open().await,
+            Way::Http2(_) => false,
+        }
+    }
+
+    /// Which of the shared connections it is a stream of: later ones have higher numbers.
+    pub(super) fn serial(&self) -> Option<u64> {
+        match &self.way {
+            Way::Http1(_) => None,
+            Way::Http2(stream) => Some(stream.serial()),
+        }
     }
 
     /// Sends `request` and waits for the head of the answer.
@@ -97,28 +148,10 @@ impl Link {
         &mut self,
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, SendFailure> {
-        let handed_over = Instant::now();
-        self.heard.set(false);
-        let mut answer = pin!(self.sender.try_send_request(request));
-        let codec = &mut self.codec;
-        let answered = poll_fn(|cx| {
-            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                return Poll::Ready(answer);
-            }
-            if let Some(running) = codec
-                && running.as_mut().poll(cx).is_ready()
-            {
-                *codec = None;
-            }
-            answer.as_mut().poll(cx)
-        })
-        .await;
-        answered.map_err(|mut failure| SendFailure {
-            written: failure.take_message().is_none(),
-            heard: self.heard.get(),
-            after: handed_over.elapsed(),
-            error: failure.into_error(),
-        })
+        match &mut self.way {
+            Way::Http1(connection) => connection.send(request).await,
+            Way::Http2(stream) => Box::pin(stream.send(request)).await,
+        }
     }
 
     /// Runs `work`, which reads an answer on this link.
@@ -128,7 +161,10 @@ impl Link {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(done);
             }
-            self.poll_codec(cx);
+            match &mut self.way {
+                Way::Http1(connection) => connection.poll_codec(cx),
+                Way::Http2(stream) => stream.poll_upload(cx),
+            }
             work.as_mut().poll(cx)
         })
         .await
@@ -139,80 +175,48 @@ impl Link {
         &mut self,
         body: &mut Incoming,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
-            return Poll::Ready(frame);
+    ) -> Poll<Option<Result<Frame<Bytes>, LinkError>>> {
+        match (&mut self.way, &mut *body) {
+            (Way::Http1(connection), Incoming::Http1(body)) => connection
+                .poll_frame(body, cx)
+                .map(|frame| frame.map(|frame| frame.map_err(LinkError::Http1))),
+            (Way::Http2(stream), body) => {
+                stream.poll_upload(cx);
+                Pin::new(body).poll_frame(cx)
+            }
+            (Way::Http1(_), body) => Pin::new(body).poll_frame(cx),
         }
-        self.poll_codec(cx);
-        Pin::new(body).poll_frame(cx)
     }
 }
 
-/// A stream that tells whether anything came: the codec says of an answer that broke off inside its head only what it says
-/// of none at all.
-///
-/// An upstream that answers before it has read the whole request, and closes, breaks the writing half while its answer lies
-/// unread on the other. The codec takes the one for the end of both, so it is not told: what it writes then is lost, as it
-/// would be anyway, and what it reads is the answer, or the end.
-struct Overheard {
-    stream: Stream,
-    heard: Rc<Cell<bool>>,
+/// Body of an answer.
+pub(crate) enum Incoming {
+    Http1(hyper::body::Incoming),
+    Http2(super::http2::stream::Answer),
 }
 
-/// What was written, or all of it where nobody reads any more.
-fn unless_closed(written: Poll<io::Result<usize>>, all: impl FnOnce() -> usize) -> Poll<io::Result<usize>> {
-    match written {
-        Poll::Ready(Err(error))
-            if matches!(
-                error.kind(),
-                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-            ) =>
-        {
-            Poll::Ready(Ok(all()))
-        }
-        other => other,
-    }
-}
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = LinkError;
 
-impl AsyncRead for Overheard {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+    fn poll_frame(
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.heard.set(true);
+    ) -> Poll<Option<Result<Frame<Bytes>, LinkError>>> {
+        match self.get_mut() {
+            Self::Http1(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(LinkError::Http1))),
+            Self::Http2(answer) => answer
+                .poll_data(cx)
+                .map(|data| data.map(|data| data.map(Frame::data).map_err(LinkError::Http2))),
         }
-        read
-    }
-}
-
-impl AsyncWrite for Overheard {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        unless_closed(written, || buf.len())
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        unless_closed(written, || bufs.iter().map(|buf| buf.len()).sum())
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(answer) => answer.is_end_stream(),
+        }
     }
 }

@@ -5,10 +5,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use std::path::Path;
 use std::sync::Arc;
-use weighbridge_config::resolved::PoolTls;
+use weighbridge_config::resolved::{HttpVersion, PoolTls};
 
-/// A client config that trusts the system's authorities or the pool's own, with the pool's client certificate.
-pub(crate) fn client_config(tls: &PoolTls) -> Result<Arc<ClientConfig>, String> {
+/// A client config that trusts the system's authorities or the pool's own, with the pool's client certificate, and that
+/// offers the pool's versions of HTTP.
+pub(crate) fn client_config(tls: &PoolTls, http: HttpVersion) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -20,7 +21,12 @@ pub(crate) fn client_config(tls: &PoolTls) -> Result<Arc<ClientConfig>, String> 
             .map_err(|error| format!("tls.client_cert {}: {error}", cert.display()))?,
         _ => builder.with_no_client_auth(),
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let offered: &[&[u8]] = match http {
+        HttpVersion::Auto => &[b"h2", b"http/1.1"],
+        HttpVersion::One => &[b"http/1.1"],
+        HttpVersion::Two => &[b"h2"],
+    };
+    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

@@ -1,16 +1,19 @@
-//! A small blocking HTTP/1.1 client for tests. It sees what a library hides: when each piece of a body arrived,
+//! A small blocking client for tests, over HTTP/1.1 or HTTP/2, plain or under TLS. It sees what a library hides: when each piece of a body arrived,
 //! and whether the body ended as it should, stopped short or was reset. It can also do what a library will not:
 //! close or half-close at any moment, speak HTTP/1.0, and send any bytes at all.
 
 mod bodies;
+mod http2;
 mod raw;
 mod request;
 mod sse;
 mod stream;
+mod wire;
 
 pub use bodies::{chat, chat_stream, messages, messages_stream};
+pub use http2::{Closed, Session};
 pub use raw::{Raw, raw};
-pub use request::{Connection, Failure, Pending, Request};
+pub use request::{Connection, Failure, Http, Pending, Request};
 pub use sse::{Event, Parsed};
 pub use stream::{End, Piece, StreamClient};
 

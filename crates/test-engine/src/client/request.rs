@@ -1,14 +1,25 @@
 //! Building and sending one request.
 
+use super::http2::{Answer, Session};
 use super::stream::StreamClient;
+use super::wire::{Wire, connect};
 use super::{End, PATIENCE, Response};
+use crate::certificates::Trust;
 use crate::url::Url;
+use bytes::Bytes;
 use std::fmt;
-use std::io::{self, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::io;
 use std::time::{Duration, Instant};
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// The protocol that a request is sent in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http {
+    /// HTTP/1.1, or 1.0 where the request says so.
+    #[default]
+    One,
+    /// HTTP/2: with prior knowledge, or by ALPN under TLS.
+    Two,
+}
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +36,8 @@ pub enum Failure {
     Io(io::ErrorKind),
     /// What came is not HTTP.
     NotHttp,
+    /// The TLS handshake failed, or TLS's alert came.
+    Tls,
 }
 
 impl fmt::Display for Failure {
@@ -35,6 +48,7 @@ impl fmt::Display for Failure {
             Failure::Reset => f.write_str("reset before an answer"),
             Failure::TimedOut => f.write_str("no answer in time"),
             Failure::Io(kind) => write!(f, "{kind}"),
+            Failure::Tls => f.write_str("TLS failed"),
             Failure::NotHttp => f.write_str("the answer is not HTTP"),
         }
     }
@@ -47,6 +61,7 @@ impl From<io::Error> for Failure {
             K::ConnectionRefused => Failure::Refused,
             K::ConnectionReset | K::BrokenPipe | K::ConnectionAborted => Failure::Reset,
             K::WouldBlock | K::TimedOut => Failure::TimedOut,
+            K::InvalidData => Failure::Tls,
             kind => Failure::Io(kind),
         }
     }
@@ -62,6 +77,9 @@ pub struct Request {
     chunked: Option<usize>,
     http10: bool,
     half_close: bool,
+    unfinished: bool,
+    http: Http,
+    trust: Option<Trust>,
     patience: Duration,
 }
 
@@ -76,6 +94,9 @@ impl Request {
             chunked: None,
             http10: false,
             half_close: false,
+            unfinished: false,
+            http: Http::One,
+            trust: None,
             patience: PATIENCE,
         }
     }
@@ -130,6 +151,27 @@ impl Request {
     #[must_use]
     pub fn half_close(mut self) -> Request {
         self.half_close = true;
+        self
+    }
+
+    /// Says that the body is one byte longer than it is, or does not end it.
+    #[must_use]
+    pub fn unfinished(mut self) -> Request {
+        self.unfinished = true;
+        self
+    }
+
+    /// Sends it in this protocol; without this in HTTP/1.1.
+    #[must_use]
+    pub fn over(mut self, http: Http) -> Request {
+        self.http = http;
+        self
+    }
+
+    /// What a request to an `https` URL needs.
+    #[must_use]
+    pub fn trusting(mut self, trust: &Trust) -> Request {
+        self.trust = Some(trust.clone());
         self
     }
 
@@ -193,7 +235,11 @@ impl Request {
     /// When the connection fails.
     pub fn begin(&self) -> Result<Pending, Failure> {
         let started = Instant::now();
-        let connection = Connection::to(&self.url)?;
+        if self.http == Http::Two {
+            let session = Session::to(&self.url, self.trust.as_ref())?;
+            return session.begin(self).map(|pending| Pending { started, ..pending });
+        }
+        let connection = Connection::trusting(&self.url, self.trust.as_ref())?;
         self.begin_on(connection)
             .map(|pending| Pending { started, ..pending })
     }
@@ -203,18 +249,45 @@ impl Request {
     /// # Errors
     /// When the connection fails. A peer that answers before it has read the request and then closes is no
     /// failure yet: its answer may be waiting.
-    pub fn begin_on(&self, connection: Connection) -> Result<Pending, Failure> {
+    pub fn begin_on(&self, mut connection: Connection) -> Result<Pending, Failure> {
         let started = Instant::now();
         let url = Url::parse(&self.url).unwrap_or_else(|e| panic!("{e}"));
-        let sent = (&connection.socket).write_all(&self.bytes(&url));
+        let sent = connection.wire.write(&self.bytes(&url));
         if self.half_close && sent.is_ok() {
-            connection.socket.shutdown(Shutdown::Write)?;
+            connection.wire.half_close()?;
         }
         Ok(Pending {
-            connection,
+            way: Way::One(connection),
             started,
             is_head: self.method == "HEAD",
         })
+    }
+
+    /// The head and body of the request over HTTP/2.
+    pub(super) fn http2(&self, scheme: &str) -> (http::Request<()>, Bytes) {
+        let url = Url::parse(&self.url).unwrap_or_else(|e| panic!("{e}"));
+        let uri = format!("{scheme}://{}{}", url.authority, url.path);
+        let mut head = http::Request::builder().method(self.method.as_str()).uri(uri);
+        let given = |name: &str| self.headers.iter().any(|(k, _)| k.eq_ignore_ascii_case(name));
+        if !self.body.is_empty() && !given("content-type") {
+            head = head.header("content-type", "application/json");
+        }
+        if !self.body.is_empty() && self.chunked.is_none() && !given("content-length") {
+            head = head.header("content-length", self.length());
+        }
+        for (name, value) in &self.headers {
+            head = head.header(name.as_str(), value.as_str());
+        }
+        let head = head.body(()).unwrap_or_else(|e| panic!("{}: {e}", self.url));
+        (head, Bytes::copy_from_slice(&self.body))
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        !self.unfinished
+    }
+
+    fn length(&self) -> usize {
+        self.body.len() + usize::from(self.unfinished)
     }
 
     /// The bytes of the request.
@@ -233,7 +306,7 @@ impl Request {
         if self.chunked.is_some() {
             add("transfer-encoding", "chunked");
         } else if !self.body.is_empty() || self.method == "POST" {
-            add("content-length", &self.body.len().to_string());
+            add("content-length", &self.length().to_string());
         }
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
@@ -247,7 +320,9 @@ impl Request {
                     bytes.extend_from_slice(chunk);
                     bytes.extend_from_slice(b"\r\n");
                 }
-                bytes.extend_from_slice(b"0\r\n\r\n");
+                if self.is_whole() {
+                    bytes.extend_from_slice(b"0\r\n\r\n");
+                }
             }
         }
         bytes
@@ -257,7 +332,7 @@ impl Request {
 /// A connection, to be used for one request after another.
 #[derive(Debug)]
 pub struct Connection {
-    pub(super) socket: TcpStream,
+    pub(super) wire: Wire,
     pub(super) inbox: Vec<u8>,
 }
 
@@ -267,13 +342,43 @@ impl Connection {
     /// # Errors
     /// When the connection fails.
     pub fn to(url: &str) -> Result<Connection, Failure> {
+        Connection::trusting(url, None)
+    }
+
+    /// Connects to the host of a URL, under TLS if it is `https`.
+    ///
+    /// # Errors
+    /// When the connection or its handshake fails.
+    ///
+    /// # Panics
+    /// If the URL is `https` and nobody is trusted.
+    pub fn trusting(url: &str, trust: Option<&Trust>) -> Result<Connection, Failure> {
         let url = Url::parse(url).unwrap_or_else(|e| panic!("{e}"));
-        let socket = TcpStream::connect_timeout(&url.addr, CONNECT_WITHIN)?;
-        socket.set_nodelay(true)?;
+        let socket = connect(&url)?;
+        let wire = if url.tls {
+            let trust = trust.unwrap_or_else(|| panic!("https without a trusted authority"));
+            Wire::encrypted(socket, &url, trust)?
+        } else {
+            Wire::plain(socket)
+        };
         Ok(Connection {
-            socket,
+            wire,
             inbox: Vec::new(),
         })
+    }
+
+    /// For the answer to a request that has been sent on it already.
+    pub fn awaiting(self) -> Pending {
+        Pending {
+            way: Way::One(self),
+            started: Instant::now(),
+            is_head: false,
+        }
+    }
+
+    /// The certificate that the server has shown.
+    pub fn peer_certificate(&self) -> Option<Vec<u8>> {
+        self.wire.peer_certificate()
     }
 
     /// Sends one request and gives the whole answer, and the connection if it can carry another.
@@ -290,12 +395,27 @@ impl Connection {
 /// A request that has been sent and not been answered yet.
 #[derive(Debug)]
 pub struct Pending {
-    pub(super) connection: Connection,
+    pub(super) way: Way,
     pub(super) started: Instant,
     pub(super) is_head: bool,
 }
 
+/// What an answer comes through.
+#[derive(Debug)]
+pub(super) enum Way {
+    One(Connection),
+    Two(Answer),
+}
+
 impl Pending {
+    pub(super) fn over_http2(answer: Answer, started: Instant) -> Pending {
+        Pending {
+            way: Way::Two(answer),
+            started,
+            is_head: false,
+        }
+    }
+
     /// Waits for the head of the answer.
     ///
     /// # Errors
@@ -309,14 +429,49 @@ impl Pending {
     /// # Errors
     /// When no complete head comes.
     pub fn response(self, within: Duration) -> Result<Response, Failure> {
-        let mut stream = self.head(within)?;
-        let end = stream.finish(within);
-        Ok(stream.into_response(end))
+        self.response_and_rest(within).map(|(response, _)| response)
     }
 
-    /// Closes the connection now.
+    /// Waits for the whole answer, and gives the connection too if it can carry another.
+    ///
+    /// # Errors
+    /// When no complete head comes.
+    pub fn response_and_rest(self, within: Duration) -> Result<(Response, Option<Connection>), Failure> {
+        let mut stream = self.head(within)?;
+        let end = stream.finish(within);
+        Ok(stream.into_parts(end))
+    }
+
+    /// Sends another request behind this one, which has no answer yet; see [`Connection::awaiting`].
+    ///
+    /// # Errors
+    /// When the connection fails.
+    ///
+    /// # Panics
+    /// Over HTTP/2.
+    pub fn pipelined(mut self, request: &Request) -> Result<Pending, Failure> {
+        let Way::One(connection) = &mut self.way else {
+            panic!("nothing is pipelined over HTTP/2")
+        };
+        let url = Url::parse(&request.url).unwrap_or_else(|e| panic!("{e}"));
+        connection.wire.write(&request.bytes(&url))?;
+        Ok(self)
+    }
+
+    /// Closes the connection now; over HTTP/2 resets the stream.
     pub fn abort(self) {
         drop(self);
+    }
+
+    /// Says under TLS that nothing more comes, and closes the connection only when this is dropped.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn close_notify(&mut self) -> Result<(), Failure> {
+        match &mut self.way {
+            Way::One(connection) => connection.wire.close_notify().map_err(Failure::from),
+            Way::Two(_) => Ok(()),
+        }
     }
 }
 
@@ -324,5 +479,10 @@ impl End {
     /// True if the body came to its proper end.
     pub fn is_whole(self) -> bool {
         matches!(self, End::Complete | End::Closed)
+    }
+
+    /// True if the server ended it before its proper end.
+    pub fn is_cut(self) -> bool {
+        matches!(self, End::Premature | End::Reset)
     }
 }

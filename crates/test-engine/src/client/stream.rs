@@ -1,6 +1,7 @@
 //! An answer as it comes.
 
-use super::request::{Connection, Failure, Pending};
+use super::http2::{Answer, Event as Http2Event};
+use super::request::{Connection, Failure, Pending, Way};
 use super::sse::{Event, Parsed, parse};
 use super::{PATIENCE, Response};
 use crate::http1::{Body, Head, head_end, header, parse_head};
@@ -28,7 +29,7 @@ pub enum End {
     Closed,
     /// The peer closed before the end.
     Premature,
-    /// The peer reset the connection before the end.
+    /// The peer reset the connection, or over HTTP/2 the stream, before the end.
     Reset,
     /// The chunk framing is broken.
     BadChunk,
@@ -56,19 +57,29 @@ pub struct StreamClient {
     pub started: Instant,
     /// When the head was complete.
     pub head_at: Instant,
-    connection: Connection,
-    body: Body,
+    source: Source,
     pieces: Vec<Piece>,
     end: End,
+}
+
+/// Where a body comes from.
+#[derive(Debug)]
+enum Source {
+    One(Connection, Body),
+    Two(Answer),
 }
 
 impl StreamClient {
     pub(super) fn start(pending: Pending, within: Duration) -> Result<StreamClient, Failure> {
         let Pending {
-            mut connection,
+            way,
             started,
             is_head,
         } = pending;
+        let mut connection = match way {
+            Way::One(connection) => connection,
+            Way::Two(answer) => return StreamClient::over_http2(answer, started, within),
+        };
         let deadline = Instant::now() + within;
         let head = loop {
             let head = read_head(&mut connection, deadline)?;
@@ -90,14 +101,29 @@ impl StreamClient {
             headers: head.headers,
             started,
             head_at: Instant::now(),
-            connection,
-            body,
+            source: Source::One(connection, body),
             pieces: Vec::new(),
             end: End::Open,
         };
-        let early = std::mem::take(&mut stream.connection.inbox);
-        stream.take(&early);
+        stream.take_early();
         Ok(stream)
+    }
+
+    fn over_http2(answer: Answer, started: Instant, within: Duration) -> Result<StreamClient, Failure> {
+        match answer.next(within) {
+            Some(Http2Event::Head(status, headers)) => Ok(StreamClient {
+                status,
+                headers,
+                started,
+                head_at: Instant::now(),
+                source: Source::Two(answer),
+                pieces: Vec::new(),
+                end: End::Open,
+            }),
+            Some(Http2Event::Failed(failure)) => Err(failure),
+            Some(_) => Err(Failure::NotHttp),
+            None => Err(Failure::TimedOut),
+        }
     }
 
     /// The first value of a header.
@@ -145,16 +171,19 @@ impl StreamClient {
         if self.end != End::Open {
             return false;
         }
+        let (connection, body) = match &mut self.source {
+            Source::One(connection, body) => (connection, body),
+            Source::Two(answer) => {
+                let Some(event) = answer.next(within) else {
+                    return false;
+                };
+                return self.take_event(event);
+            }
+        };
         let mut buf = vec![0; 64 * 1024];
-        let timeout = within.max(Duration::from_millis(1));
-        let read = self
-            .connection
-            .socket
-            .set_read_timeout(Some(timeout))
-            .and_then(|()| receive(&mut self.connection.socket, &mut buf));
-        match read.map_err(Failure::from) {
+        match connection.wire.read(&mut buf, within).map_err(Failure::from) {
             Ok(0) => {
-                self.end = if self.body.ends_with_connection() {
+                self.end = if body.ends_with_connection() {
                     End::Closed
                 } else {
                     End::Premature
@@ -204,19 +233,33 @@ impl StreamClient {
         self.finish(PATIENCE)
     }
 
-    /// Closes the connection now.
+    /// Closes the connection now; over HTTP/2 resets the stream.
     pub fn abort(self) {
-        drop(self);
+        if let Source::Two(answer) = &self.source {
+            answer.reset();
+        }
     }
 
     /// Resets the connection now.
     pub fn abort_with_reset(self) {
-        let _ = rustix::net::sockopt::set_socket_linger(&self.connection.socket, Some(Duration::ZERO));
+        match &self.source {
+            Source::One(connection, _) => {
+                let socket = &connection.wire.socket;
+                let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+            }
+            Source::Two(answer) => answer.session().reset(),
+        }
     }
 
     /// The socket, to set its options.
+    ///
+    /// # Panics
+    /// Over HTTP/2, where streams share it.
     pub fn socket(&self) -> &TcpStream {
-        &self.connection.socket
+        match &self.source {
+            Source::One(connection, _) => &connection.wire.socket,
+            Source::Two(_) => panic!("a stream has no socket of its own"),
+        }
     }
 
     /// From the start of the request to the latest byte.
@@ -240,25 +283,54 @@ impl StreamClient {
             elapsed,
             end,
         };
-        (
-            response,
-            (end == End::Complete && !closes).then_some(self.connection),
-        )
+        let connection = match self.source {
+            Source::One(connection, _) if end == End::Complete && !closes => Some(connection),
+            _ => None,
+        };
+        (response, connection)
+    }
+
+    /// Takes what came with the head.
+    fn take_early(&mut self) {
+        if let Source::One(connection, _) = &mut self.source {
+            let early = std::mem::take(&mut connection.inbox);
+            self.take(&early);
+        }
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        let Source::One(connection, body) = &mut self.source else {
+            return;
+        };
         let at = Instant::now();
         let mut data = Vec::new();
-        match self.body.feed(bytes, &mut |b| data.extend_from_slice(b)) {
-            Ok(used) => self.connection.inbox.extend_from_slice(&bytes[used..]),
+        match body.feed(bytes, &mut |b| data.extend_from_slice(b)) {
+            Ok(used) => connection.inbox.extend_from_slice(&bytes[used..]),
             Err(_) => self.end = End::BadChunk,
         }
         if !data.is_empty() {
             self.pieces.push(Piece { at, bytes: data });
         }
-        if self.body.is_done() {
+        if body.is_done() {
             self.end = End::Complete;
         }
+    }
+
+    /// Takes what came over HTTP/2; says whether it was a part of the body.
+    fn take_event(&mut self, event: Http2Event) -> bool {
+        match event {
+            Http2Event::Data(at, bytes) => {
+                if let Source::Two(answer) = &self.source {
+                    answer.took(bytes.len());
+                }
+                self.pieces.push(Piece { at, bytes });
+                return true;
+            }
+            Http2Event::End(end) => self.end = end,
+            Http2Event::Failed(Failure::Reset) => self.end = End::Reset,
+            Http2Event::Failed(_) | Http2Event::Head(..) => self.end = End::Premature,
+        }
+        false
     }
 }
 
@@ -274,8 +346,7 @@ fn read_head(connection: &mut Connection, deadline: Instant) -> Result<Head, Fai
         if left.is_zero() {
             return Err(Failure::TimedOut);
         }
-        connection.socket.set_read_timeout(Some(left))?;
-        match receive(&mut connection.socket, &mut buf)? {
+        match connection.wire.read(&mut buf, left)? {
             0 => return Err(Failure::Closed),
             n => connection.inbox.extend_from_slice(&buf[..n]),
         }

@@ -1,6 +1,6 @@
 //! Which answer a request gets.
 
-use super::conn::Stop;
+use super::conn::{Out, Stop};
 use super::events::Dialect;
 use super::mode::Mode;
 use super::record::Record;
@@ -13,7 +13,6 @@ use memchr::memmem;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::net::TcpStream;
 
 /// Markers are looked for in bodies up to this size only.
 const MARKER_MAX: usize = 4 << 20;
@@ -86,29 +85,29 @@ pub(crate) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Answers on `stream`; says whether the connection may be kept.
-    pub(crate) async fn run(&self, stream: &TcpStream) -> Result<bool, Stop> {
+    /// Answers on `out`; says whether the connection may be kept.
+    pub(crate) async fn run(&self, out: &Out<'_>) -> Result<bool, Stop> {
         let (m, path) = (&self.mode, self.request.path.as_str());
         self.before_headers().await?;
         if let Some(plain) = self.overridden() {
-            return self.send_plain(stream, plain).await;
+            return self.send_plain(out, plain).await;
         }
         if let Some(plain) = self.media() {
-            return self.send_plain(stream, plain).await;
+            return self.send_plain(out, plain).await;
         }
         if matches!(self.request.method.as_str(), "GET" | "HEAD") {
-            return self.send_plain(stream, self.get()).await;
+            return self.send_plain(out, self.get()).await;
         }
         if path.ends_with("/messages/count_tokens") {
             return self
-                .send_plain(stream, Plain::json(Obj::new().int("input_tokens", 42).end()))
+                .send_plain(out, Plain::json(Obj::new().int("input_tokens", 42).end()))
                 .await;
         }
         if path.ends_with("/embeddings") {
-            return self.send_plain(stream, Plain::json(self.embeddings())).await;
+            return self.send_plain(out, Plain::json(self.embeddings())).await;
         }
         let Some(dialect) = Dialect::of_path(path) else {
-            return self.send_plain(stream, self.no_such_path()).await;
+            return self.send_plain(out, self.no_such_path()).await;
         };
         let text = self.text();
         let shapes = Shapes {
@@ -119,14 +118,14 @@ impl Answer<'_> {
             dialect,
         };
         if self.wants_stream() && !m.has("notjson_stream") {
-            return self.send_stream(stream, &shapes).await;
+            return self.send_stream(out, &shapes).await;
         }
         let mut body = shapes.whole();
         if m.is("body", "badjson") {
             let keep = body.char_indices().rev().nth(19).map_or(0, |(i, _)| i);
             body.truncate(keep);
         }
-        self.send_plain(stream, Plain::json(body)).await
+        self.send_plain(out, Plain::json(body)).await
     }
 
     async fn before_headers(&self) -> Result<(), Stop> {
@@ -135,6 +134,12 @@ impl Answer<'_> {
         }
         if self.mode.is("hang", "headers") {
             tokio::time::sleep(HANG).await;
+        }
+        if self.mode.has("goaway") || self.mode.has("silent") || self.mode.has("garbage") {
+            self.hang().await;
+        }
+        if self.mode.has("rst") && !self.mode.has("cut") {
+            return Err(Stop::Cut { rst: false });
         }
         match self.mode.get("drop") {
             Some(kind) => Err(Stop::Cut { rst: kind == "rst" }),

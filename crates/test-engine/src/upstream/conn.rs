@@ -1,5 +1,6 @@
 //! One TCP connection of an upstream: bytes in and out, and what the peer does meanwhile.
 
+use super::http2::Reply;
 use crate::clock;
 use crate::http1::{Body, Head, head_end, parse_head};
 use std::io;
@@ -21,6 +22,34 @@ pub(crate) enum Stop {
 impl From<io::Error> for Stop {
     fn from(_: io::Error) -> Stop {
         Stop::Gone
+    }
+}
+
+/// Where an answer goes.
+pub(crate) enum Out<'a> {
+    Http1(&'a TcpStream),
+    Http2(&'a Reply),
+}
+
+impl Out<'_> {
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self, Out::Http2(_))
+    }
+
+    /// Writes all of `data`, as fast as the peer takes it.
+    pub(crate) async fn send(&self, data: &[u8]) -> Result<(), Stop> {
+        match self {
+            Out::Http1(stream) => send(stream, data).await,
+            Out::Http2(reply) => reply.send(data).await,
+        }
+    }
+
+    /// Ends an answer whose framing needs no more than that.
+    pub(crate) fn end(&self) -> Result<(), Stop> {
+        match self {
+            Out::Http1(_) => Ok(()),
+            Out::Http2(reply) => reply.end(),
+        }
     }
 }
 

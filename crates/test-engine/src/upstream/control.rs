@@ -103,6 +103,7 @@ impl Settings {
             "running" => self.running = Some(value.as_f64()?),
             "waiting" => self.waiting = value.as_f64()?,
             "kv" => self.kv = value.as_f64()?,
+            "http2" => self.http2 = serde_json::from_value(value.clone()).ok()?,
             "models" => {
                 let names = value.as_array()?.iter().map(|v| v.as_str().map(str::to_owned));
                 self.models = names.collect::<Option<_>>()?;

@@ -27,9 +27,16 @@
 //! | usage | `usage` (chunk even if not asked for) `usage_null` `nousage` `usage_in=N` `usage_out=N` `cached=N` `empty_choices` |
 //! | content | `echo` (text is the request as received) `tool[=N]` `tool_args=JSON` `tool_noargs` `reasoning` `late_reasoning` `refusal` `finish=F` `stop_hit=S` `bigint` `nan` `notjson_stream` (one JSON body though a stream was asked for) |
 //!
+//! | HTTP/2 only | `rst=CODE` (RST_STREAM before the head, or where `cut` says; a name such as `REFUSED_STREAM`, or a number) `goaway=CODE` (GOAWAY that disowns all streams) `silent` (the connection says and hears nothing any more) `garbage` (a frame that breaks the protocol) |
+//!
+//! # HTTP/2
+//! A client that begins with the preface of HTTP/2 is spoken to in it, on the same port; TLS is a [`TlsFront`] before
+//! the upstream. `cut` and `drop` reset the stream, with `cut_kind=rst` and `drop=rst` the connection; what is about
+//! the framing of HTTP/1 means nothing. [`Upstream::set_http2`] says how connections behave, and refuses streams.
+//!
 //! # Control endpoints (never logged)
 //! `GET /__log[?clear=1]`, `GET /__all` (all upstreams of the process, by time), `GET /__stats`, `POST /__reset`,
-//! `POST /__script`, `POST /__set` (`mode`, `health`, `metrics_status`, `running`, `waiting`, `kv`, `models`),
+//! `POST /__script`, `POST /__set` (`mode`, `health`, `metrics_status`, `running`, `waiting`, `kv`, `models`, `http2`),
 //! `POST /__refuse?s=5`.
 
 mod answer;
@@ -37,6 +44,7 @@ mod conn;
 mod control;
 mod encode;
 mod events;
+mod http2;
 mod jitter;
 mod listen;
 mod media;
@@ -47,9 +55,12 @@ mod serve;
 mod shapes;
 mod sse;
 mod state;
+mod tls;
 
+pub use http2::Http2;
 pub use record::Record;
 pub use state::Stats;
+pub use tls::{TlsFront, TlsOptions};
 
 use listen::Reserved;
 use mode::Mode;
@@ -215,6 +226,11 @@ impl Upstream {
     /// Sets the mode of requests that bring none.
     pub fn set_mode(&self, mode: &str) {
         mode.clone_into(&mut self.shared.lock().settings.mode);
+    }
+
+    /// Sets how connections of HTTP/2 behave that are made from now on, and how many of the next streams are refused.
+    pub fn set_http2(&self, http2: Http2) {
+        self.shared.lock().settings.http2 = http2;
     }
 
     /// Sets the status of `/health` and its like.

@@ -24,9 +24,9 @@ pub struct Record {
     pub method: String,
     /// Path and query as sent.
     pub target: String,
-    /// Protocol version as sent.
+    /// Protocol version: as sent, or `HTTP/2`.
     pub version: String,
-    /// Headers as sent, in order.
+    /// Headers as sent, in order; of HTTP/2's own, `:authority` is among them.
     pub headers: Vec<(String, String)>,
     /// How often each header name (lower case) came.
     pub header_counts: BTreeMap<String, u32>,
@@ -63,6 +63,9 @@ pub struct Record {
     /// When the peer closed, half-closed or reset the connection before the answer was complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_eof_at: Option<f64>,
+    /// Code of the RST_STREAM with which the peer ended a stream of HTTP/2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset_by_peer: Option<u32>,
     /// `completed`, `cut`, `cut_clean`, `in_band_error`, `peer_gone`, `request_body_truncated` or `killed`;
     /// absent while the request runs.
     #[serde(skip_serializing_if = "Option::is_none")]

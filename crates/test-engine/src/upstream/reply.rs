@@ -1,11 +1,11 @@
 //! Answers in one piece: response heads, errors, and the ways in which a body can be wrong.
 
 use super::answer::Answer;
-use super::conn::{Stop, send};
+use super::conn::{Out, Stop};
 use super::encode::Coding;
 use crate::clock;
+use crate::http1::parse_head;
 use crate::json::Obj;
-use tokio::net::TcpStream;
 
 /// Bodies are written in steps of this size unless the mode says otherwise.
 const STEP: usize = 256 * 1024;
@@ -125,23 +125,45 @@ impl Answer<'_> {
         (lines.join("\r\n") + "\r\n\r\n").into_bytes()
     }
 
+    pub(crate) async fn send_head(&self, out: &Out<'_>, facts: &HeadFacts<'_>) -> Result<(), Stop> {
+        let bytes = self.head(facts);
+        let Out::Http2(reply) = out else {
+            return out.send(&bytes).await;
+        };
+        let mut head = http::Response::new(());
+        *head.status_mut() = http::StatusCode::from_u16(facts.status).unwrap_or_default();
+        for (name, value) in parse_head(&bytes).headers {
+            let of_http1 = ["connection", "transfer-encoding", "keep-alive"];
+            let (Ok(name), Ok(value)) = (
+                http::HeaderName::try_from(name.to_ascii_lowercase()),
+                http::HeaderValue::try_from(value),
+            ) else {
+                continue;
+            };
+            if !of_http1.contains(&name.as_str()) {
+                head.headers_mut().append(name, value);
+            }
+        }
+        reply.head(head)
+    }
+
     /// Writes an answer in one piece; says whether the connection may be kept.
-    pub(crate) async fn send_plain(&self, stream: &TcpStream, mut plain: Plain) -> Result<bool, Stop> {
+    pub(crate) async fn send_plain(&self, out: &Out<'_>, mut plain: Plain) -> Result<bool, Stop> {
         let m = &self.mode;
         if let Some(coding) = Coding::choose(m, &self.request.head).filter(|_| !plain.body.is_empty()) {
             plain.body = coding.all(&plain.body);
             plain = plain.header("content-encoding", coding.name());
         }
-        let both = m.has("both");
+        let both = m.has("both") && !out.is_http2();
         let facts = HeadFacts {
             status: plain.status,
             content_type: plain.content_type,
             headers: &plain.headers,
-            length: (!self.ends_with_connection()).then_some(plain.body.len()),
+            length: (!self.ends_with_connection() || out.is_http2()).then_some(plain.body.len()),
             chunked: both,
         };
         self.note(|r| r.status = Some(plain.status));
-        send(stream, &self.head(&facts)).await?;
+        self.send_head(out, &facts).await?;
         self.note(|r| r.t_headers = Some(clock::now()));
         self.before_body().await;
         if both {
@@ -153,15 +175,16 @@ impl Answer<'_> {
             .concat();
         }
         if self.request.method != "HEAD" {
-            self.send_body(stream, &plain.body).await?;
+            self.send_body(out, &plain.body).await?;
         }
         if m.has("short") {
             return Err(Stop::Cut { rst: false });
         }
+        out.end()?;
         Ok(!(self.ends_with_connection() || m.has("conn_close") || m.has("early")))
     }
 
-    async fn send_body(&self, stream: &TcpStream, body: &[u8]) -> Result<(), Stop> {
+    async fn send_body(&self, out: &Out<'_>, body: &[u8]) -> Result<(), Stop> {
         let m = &self.mode;
         let step = m.count("split").filter(|n| *n > 0).unwrap_or(STEP);
         let cut = m.count("cut");
@@ -170,7 +193,7 @@ impl Answer<'_> {
             if sent > 0 && cut.is_some_and(|at| sent >= at) {
                 return Err(self.cut(sent));
             }
-            send(stream, piece).await?;
+            out.send(piece).await?;
             sent += piece.len();
             self.note(|r| r.bytes_sent = sent as u64);
             if m.has("split_delay") {

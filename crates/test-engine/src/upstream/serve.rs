@@ -1,11 +1,11 @@
 //! The life of a connection: read a request, choose its mode, answer while watching the peer, go on.
 
 use super::answer::{Answer, Kept, Request};
-use super::conn::{Conn, Stop, watch_peer};
-use super::control;
+use super::conn::{Conn, Out, Stop, watch_peer};
 use super::mode::Mode;
 use super::record::Record;
 use super::state::{Shared, lock};
+use super::{control, http2};
 use crate::clock;
 use crate::http1::Head;
 use sha2::{Digest, Sha256};
@@ -29,6 +29,23 @@ pub(crate) struct Calls {
 
 /// Serves one connection to its end.
 pub(crate) async fn connection(shared: Arc<Shared>, stream: TcpStream, id: u64, mut calls: Calls) {
+    let speaks_http2 = tokio::select! {
+        speaks = http2::is_spoken(&stream) => Some(speaks),
+        _ = calls.kill.changed() => {
+            let _ = stream.set_zero_linger();
+            None
+        }
+        _ = calls.close_idle.changed() => None,
+    };
+    if speaks_http2 != Some(false) {
+        let stream = Arc::new(stream);
+        if speaks_http2.is_some() && http2::serve(&shared, stream.clone(), (id, &mut calls)).await {
+            let _ = stream.set_zero_linger();
+        }
+        drop(stream);
+        shared.closed();
+        return;
+    }
     let mut conn = Conn {
         stream,
         id,
@@ -87,7 +104,7 @@ async fn pause(time: Option<Duration>) {
 }
 
 async fn one(shared: &Arc<Shared>, conn: &mut Conn, head: Head) -> Result<Kept, Stop> {
-    let record = shared.enter(first_facts(shared, conn, &head));
+    let record = shared.enter(first_facts(shared, (conn.id, conn.requests), &head));
     let default_mode = shared.lock().settings.mode.clone();
     let early = [head.get("x-mock").unwrap_or_default(), &default_mode];
     let body = if early.iter().any(|m| Mode::parse(m).has("early")) {
@@ -117,14 +134,14 @@ async fn one(shared: &Arc<Shared>, conn: &mut Conn, head: Head) -> Result<Kept, 
     .await
 }
 
-fn first_facts(shared: &Shared, conn: &Conn, head: &Head) -> Record {
+pub(crate) fn first_facts(shared: &Shared, (conn, nreq_on_conn): (u64, u64), head: &Head) -> Record {
     let mut words = head.start.split(' ').map(str::to_owned);
     let mut word = || words.next().unwrap_or_default();
     let mut record = Record {
         t: clock::now(),
         replica: shared.name.clone(),
-        conn: conn.id,
-        nreq_on_conn: conn.requests,
+        conn,
+        nreq_on_conn,
         method: word(),
         target: word(),
         version: word(),
@@ -148,7 +165,7 @@ async fn whole_body(conn: &mut Conn, head: &Head) -> Result<Vec<u8>, Stop> {
 }
 
 /// Notes the body in the record and gives it without its content coding.
-fn plain_body(raw: &[u8], record: &Arc<Mutex<Record>>) -> Vec<u8> {
+pub(crate) fn plain_body(raw: &[u8], record: &Arc<Mutex<Record>>) -> Vec<u8> {
     let mut record = lock(record);
     record.body_len = raw.len() as u64;
     record.body_sha256 = Sha256::digest(raw).iter().map(|b| format!("{b:02x}")).collect();
@@ -163,7 +180,7 @@ fn plain_body(raw: &[u8], record: &Arc<Mutex<Record>>) -> Vec<u8> {
     body
 }
 
-fn choose_mode(shared: &Shared, request: &Request, record: &Arc<Mutex<Record>>) -> Mode {
+pub(crate) fn choose_mode(shared: &Shared, request: &Request, record: &Arc<Mutex<Record>>) -> Mode {
     let scripted = if request.method == "POST" {
         shared.lock().script.pop_front().flatten()
     } else {
@@ -194,7 +211,8 @@ async fn answered(conn: &mut Conn, answer: Answer<'_>) -> Result<Kept, Stop> {
     let running = answer.shared.begin(&answer.record);
     let record = &answer.record;
     let grace = Duration::from_secs_f64(answer.mode.num("eof_grace", EOF_GRACE).max(0.0));
-    let work = answer.run(&conn.stream);
+    let out = Out::Http1(&conn.stream);
+    let work = answer.run(&out);
     tokio::pin!(work);
     let result = tokio::select! {
         biased;

@@ -1,7 +1,7 @@
 //! Streamed answers: server-sent events in every legal and some illegal forms.
 
 use super::answer::Answer;
-use super::conn::{Stop, send};
+use super::conn::{Out, Stop};
 use super::encode::{Coding, Encoder};
 use super::events::{Dialect, Event};
 use super::mode::Mode;
@@ -10,7 +10,6 @@ use super::shapes::Shapes;
 use crate::clock;
 use crate::json::Obj;
 use std::time::Duration;
-use tokio::net::TcpStream;
 
 /// The length that `both` claims for a stream.
 const FALSE_LENGTH: usize = 99_999;
@@ -64,7 +63,7 @@ impl Form<'_> {
 /// Writes the bytes of a stream's body.
 struct Writer<'a> {
     answer: &'a Answer<'a>,
-    stream: &'a TcpStream,
+    out: &'a Out<'a>,
     encoder: Option<Encoder>,
     chunked: bool,
 }
@@ -98,9 +97,9 @@ impl Writer<'_> {
     async fn framed(&self, piece: &[u8]) -> Result<(), Stop> {
         if self.chunked {
             let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
-            send(self.stream, &chunk).await?;
+            self.out.send(&chunk).await?;
         } else {
-            send(self.stream, piece).await?;
+            self.out.send(piece).await?;
         }
         self.answer.note(|r| r.bytes_sent += piece.len() as u64);
         Ok(())
@@ -111,35 +110,35 @@ impl Writer<'_> {
             self.framed(&encoder.finish()).await?;
         }
         if self.chunked {
-            send(self.stream, b"0\r\n\r\n").await
+            self.out.send(b"0\r\n\r\n").await
         } else {
-            Ok(())
+            self.out.end()
         }
     }
 }
 
 impl Answer<'_> {
     /// Writes a streamed answer; says whether the connection may be kept.
-    pub(crate) async fn send_stream(&self, stream: &TcpStream, shapes: &Shapes<'_>) -> Result<bool, Stop> {
+    pub(crate) async fn send_stream(&self, out: &Out<'_>, shapes: &Shapes<'_>) -> Result<bool, Stop> {
         let m = &self.mode;
         let coding = Coding::choose(m, &self.request.head);
-        let chunked = !self.ends_with_connection();
+        let chunked = !self.ends_with_connection() && !out.is_http2();
         let mut headers = vec![("cache-control".to_owned(), "no-cache".to_owned())];
         headers.extend(coding.map(|c| ("content-encoding".to_owned(), c.name().to_owned())));
         let facts = HeadFacts {
             status: 200,
             content_type: Some("text/event-stream"),
             headers: &headers,
-            length: m.has("both").then_some(FALSE_LENGTH),
+            length: (m.has("both") && !out.is_http2()).then_some(FALSE_LENGTH),
             chunked,
         };
         self.note(|r| r.status = Some(200));
-        send(stream, &self.head(&facts)).await?;
+        self.send_head(out, &facts).await?;
         self.note(|r| r.t_headers = Some(clock::now()));
         self.before_body().await;
         let mut writer = Writer {
             answer: self,
-            stream,
+            out,
             encoder: coding.map(Coding::encoder),
             chunked,
         };

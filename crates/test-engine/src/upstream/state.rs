@@ -1,5 +1,6 @@
 //! What the connections, the control endpoints and the handle of one upstream share.
 
+use super::http2::Http2;
 use super::mode::Mode;
 use super::record::Record;
 use crate::clock;
@@ -51,6 +52,16 @@ pub(crate) struct Settings {
     pub(crate) waiting: f64,
     pub(crate) kv: f64,
     pub(crate) models: Vec<String>,
+    pub(crate) http2: Http2,
+}
+
+impl Settings {
+    /// Whether the next stream of HTTP/2 is refused.
+    pub(crate) fn refuses(&mut self) -> bool {
+        let refuses = self.http2.refuse > 0;
+        self.http2.refuse -= u64::from(refuses);
+        refuses
+    }
 }
 
 impl Default for Settings {
@@ -63,6 +74,7 @@ impl Default for Settings {
             waiting: 0.0,
             kv: 0.1,
             models: vec!["mock-model".to_owned()],
+            http2: Http2::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `weighbridge serve`: the gateway.
 
 mod found;
+mod memory;
 pub(crate) mod ready;
 pub(crate) mod stop;
 pub(crate) mod token;
@@ -218,5 +219,6 @@ async fn supervise(
     if let Some(reloader) = reloader.clone() {
         tokio::spawn(async move { reloader.watch().await });
     }
+    tokio::spawn(memory::give_back());
     Ok(stop::wait(&gateway, signals, reloader).await)
 }

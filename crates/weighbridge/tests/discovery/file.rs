@@ -1,7 +1,7 @@
 //! Endpoints from a file: every way of changing it is seen, and a bad one changes nothing.
 
 use crate::shared::{SOON, as_written, gateway, send};
-use crate::world::{serving, shown, source};
+use crate::world::{serving, shown, source, wait_said};
 use std::path::Path;
 use std::process::Command;
 use weighbridge_test_engine::harness::{ADMIN_TOKEN, Gateway};
@@ -79,7 +79,7 @@ fn a_bad_file_changes_nothing_and_is_told_with_its_line() {
         );
         let shown = shown(&gateway);
         assert!(shown["last_error"].as_str().unwrap().contains(told), "{shown}");
-        assert!(gateway.stderr().contains(told));
+        wait_said(&gateway, told);
         assert_eq!(send(&gateway, "p").served_by(), Some("A"));
     }
     std::fs::write(&file, list(&[&b])).unwrap();

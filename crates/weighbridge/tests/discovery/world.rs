@@ -83,3 +83,8 @@ pub(crate) fn wait_serving(gateway: &Gateway, port: u16, numbers: &[u8]) {
 pub(crate) fn shown(gateway: &Gateway) -> Value {
     gateway.api("/api/pools")["pools"][0]["discovery"].clone()
 }
+
+/// Waits until the gateway's log holds this.
+pub(crate) fn wait_said(gateway: &Gateway, text: &str) {
+    assert!(eventually(SOON, || gateway.stderr().contains(text)), "{text}");
+}

@@ -14,6 +14,12 @@ fn falling(a: &Upstream, b: &Upstream, (on, more): (&str, &str)) -> Gateway {
         "timeouts: {first_byte: 1s, total: 1s}",
     ];
     let pools = pool("A", &[a], &quick) + &pool("B", &[b], &quick);
+    // What closes a connection that was idle for a while would be asked once more.
+    let more = if more.is_empty() {
+        ", retry: {resend: false}"
+    } else {
+        more
+    };
     gateway(&format!(
         "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [{{route: s, on: [{on}]}}]{more}}}\n  \
          - {{name: s, targets: [B]}}\n"

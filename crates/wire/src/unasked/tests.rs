@@ -150,3 +150,24 @@ proptest::proptest! {
         assert_eq!(filtered(&events.concat()), alone);
     }
 }
+
+#[test]
+fn what_looks_like_a_repeated_event_and_is_no_json_stays() {
+    let event = |end: &str| format!("data: {{\"choices\":[{{\"text\":\"a\"}}],\"usage\":null}}{end}\n\n");
+    for end in ["\u{c}", "\u{b}", "\u{85}", "\u{a0}"] {
+        let stream = event("") + &event(end);
+        let mut filter = UnaskedUsage::new();
+        let passed = filter.feed(Bytes::from(stream.clone()));
+        let expected = format!("data: {{\"choices\":[{{\"text\":\"a\"}}]}}\n\n{}", event(end));
+        assert_eq!(passed, expected, "{end:?}");
+    }
+}
+
+#[test]
+fn an_event_of_several_lines_is_no_pattern_for_one_of_one() {
+    let lines = "data: {\"choices\":[{\"text\":\"a\"}],\ndata: \"usage\":null}\n\n";
+    // Its second line is no data, so that its data is no JSON.
+    let other = "data: {\"choices\":[{\"text\":\"a\"}],\n\"usage\":null}\n\n";
+    let passed = filtered(&format!("{lines}{other}"));
+    assert!(passed.ends_with(other), "{passed}");
+}

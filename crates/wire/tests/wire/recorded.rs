@@ -67,3 +67,16 @@ pub(crate) fn streams() -> Vec<(String, Vec<u8>)> {
         .map(|path| (path.clone(), stream(&path)))
         .collect()
 }
+
+/// The streams that are recorded as a list of the data of their events, as the streams they were, with their paths.
+pub(crate) fn snapshots() -> Vec<(String, Vec<u8>)> {
+    let lists = ending(".json").into_iter().filter_map(|path| {
+        let events: serde_json::Value = serde_json::from_slice(&read(&path)).ok()?;
+        let events = events.as_array().filter(|events| !events.is_empty())?;
+        let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        Some((path, stream.into_bytes()))
+    });
+    let found: Vec<_> = lists.collect();
+    assert!(found.len() > 5, "{} lists", found.len());
+    found
+}

@@ -1,8 +1,9 @@
 //! However a stream is cut on its way, the same events are found.
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use weighbridge_wire::sse::{EventKind, Scanner};
-use weighbridge_wire::{Api, InBandError, StreamObserver, Usage};
+use weighbridge_wire::{Api, InBandError, StreamObserver, UnaskedUsage, Usage};
 
 use crate::recorded;
 
@@ -105,11 +106,63 @@ fn check_cuts(name: &str, stream: &[u8], step: usize) {
 #[test]
 fn recorded_streams_cut_anywhere() {
     for (path, stream) in recorded::streams() {
-        // The longest recordings repeat one form hundreds of times: a prime step still meets every place in
-        // it.
-        let step = if stream.len() <= 15_000 { 1 } else { 97 };
+        // The longest recordings repeat one form hundreds of times: a prime step still meets many places in it, and every
+        // place is cut at below.
+        let step = if stream.len() <= 15_000 { 1 } else { 499 };
         check_cuts(&path, &stream, step);
     }
+}
+
+/// The blocks of a stream, each with its blank line; what follows the last one is a block too.
+fn blocks(stream: &[u8]) -> Vec<&[u8]> {
+    let ends = memchr::memmem::find_iter(stream, b"\n\n").map(|at| at + 2);
+    let mut start = 0;
+    let blocks = ends
+        .chain([stream.len()])
+        .map(|end| &stream[std::mem::replace(&mut start, end)..end]);
+    blocks.filter(|block| !block.is_empty()).collect()
+}
+
+fn filtered(parts: [&[u8]; 2]) -> Vec<u8> {
+    let mut filter = UnaskedUsage::new();
+    let mut passed = Vec::new();
+    for part in parts {
+        passed.extend_from_slice(&filter.feed(Bytes::copy_from_slice(part)));
+    }
+    passed.extend_from_slice(&filter.finish());
+    passed
+}
+
+/// Every place of every recording. A block begins where the one before it has left nothing behind, which is seen to first;
+/// so a cut matters to its own block and the one behind it, and the others need not be read again for each.
+#[test]
+fn recorded_streams_cut_at_every_place() {
+    let mut places = 0;
+    for (path, stream) in recorded::streams().into_iter().chain(recorded::snapshots()) {
+        let all = blocks(&stream);
+        let alone: Vec<_> = all.iter().flat_map(|block| scan([*block]).events).collect();
+        assert_eq!(scan([stream.as_slice()]).events, alone, "{path}");
+        let api = match () {
+            () if memchr::memmem::find(&stream, b"\"choices\"").is_some() => Api::ChatCompletions,
+            () if memchr::memmem::find(&stream, b"response.").is_some() => Api::Responses,
+            () => Api::Messages,
+        };
+        let mut start = 0;
+        for (place, block) in all.iter().enumerate() {
+            let after = all.get(place + 1).map_or(0, |after| after.len());
+            let window = &stream[start..start + block.len() + after];
+            let whole = (scan([window]), observe(api, [window]), filtered([window, b""]));
+            for at in 0..=block.len() {
+                let parts = [&window[..at], &window[at..]];
+                let cut = (scan(parts), observe(api, parts), filtered(parts));
+                assert!(cut == whole, "{path} cut at {}", start + at);
+            }
+            start += block.len();
+        }
+        assert_eq!(start, stream.len());
+        places += stream.len();
+    }
+    assert!(places > 500_000, "{places} places");
 }
 
 #[test]

@@ -27,17 +27,24 @@ pub(super) struct Exclusive {
     sender: SendRequest<RequestBody>,
     /// None once it has ended.
     codec: Option<Pin<Box<Codec>>>,
-    /// Whether anything has come since the newest request was handed over.
-    heard: Rc<Cell<bool>>,
+    said: Rc<Said>,
+}
+
+/// What passed since the newest request was handed over.
+#[derive(Default)]
+pub(super) struct Said {
+    /// Something has come.
+    pub(super) heard: Cell<bool>,
+    /// Something was written.
+    written: Cell<bool>,
 }
 
 impl Exclusive {
     pub(super) async fn open(stream: Stream) -> hyper::Result<Self> {
-        let heard = Rc::new(Cell::new(false));
+        let said = Rc::<Said>::default();
         let stream = Overheard {
             stream,
-            heard: heard.clone(),
-            reads_on: true,
+            said: said.clone(),
         };
         let (sender, codec) = Builder::new()
             .max_headers(200)
@@ -47,7 +54,7 @@ impl Exclusive {
         Ok(Self {
             sender,
             codec: Some(Box::pin(codec)),
-            heard,
+            said,
         })
     }
 
@@ -74,7 +81,8 @@ impl Exclusive {
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, SendFailure> {
         let handed_over = Instant::now();
-        self.heard.set(false);
+        self.said.heard.set(false);
+        self.said.written.set(false);
         let mut answer = pin!(self.sender.try_send_request(request));
         let codec = &mut self.codec;
         let answered = poll_fn(|cx| {
@@ -93,7 +101,7 @@ impl Exclusive {
             Ok(response) => Ok(response.map(Incoming::Http1)),
             Err(mut failure) => Err(SendFailure {
                 written: failure.take_message().is_none(),
-                heard: self.heard.get(),
+                heard: self.said.heard.get(),
                 after: handed_over.elapsed(),
                 error: LinkError::Http1(failure.into_error()),
             }),
@@ -119,27 +127,36 @@ impl Exclusive {
 ///
 /// An upstream that answers before it has read the whole request, and closes, breaks the writing half while its answer lies
 /// unread on the other. The codec takes the one for the end of both, so it is not told: what it writes then is lost, as it
-/// would be anyway, and what it reads is the answer, or the end.
+/// would be anyway, and what it reads is the answer, or the end. Where nothing of the request was written it is told, since
+/// such a request can go elsewhere.
 pub(super) struct Overheard {
     pub(super) stream: Stream,
-    pub(super) heard: Rc<Cell<bool>>,
-    /// The codec is not told that nobody reads any more. Where streams share the connection each has its own end.
-    pub(super) reads_on: bool,
+    pub(super) said: Rc<Said>,
 }
 
-/// What was written, or all of it where nobody reads any more.
-fn unless_closed(written: Poll<io::Result<usize>>, all: impl FnOnce() -> usize) -> Poll<io::Result<usize>> {
-    match written {
-        Poll::Ready(Err(error))
-            if matches!(
-                error.kind(),
-                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-            ) =>
-        {
-            Poll::Ready(Ok(all()))
+impl Overheard {
+    /// What was written, or all of it where nobody reads any more.
+    fn wrote(
+        &self,
+        written: Poll<io::Result<usize>>,
+        all: impl FnOnce() -> usize,
+    ) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(1..)) => self.said.written.set(true),
+            Poll::Ready(Err(error)) if self.said.written.get() && is_closed(error) => {
+                return Poll::Ready(Ok(all()));
+            }
+            _ => {}
         }
-        other => other,
+        written
     }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 impl AsyncRead for Overheard {
@@ -151,7 +168,7 @@ impl AsyncRead for Overheard {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.heard.set(true);
+            self.said.heard.set(true);
         }
         read
     }
@@ -160,10 +177,7 @@ impl AsyncRead for Overheard {
 impl AsyncWrite for Overheard {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        if !self.reads_on {
-            return written;
-        }
-        unless_closed(written, || buf.len())
+        self.wrote(written, || buf.len())
     }
 
     fn poll_write_vectored(
@@ -172,10 +186,7 @@ impl AsyncWrite for Overheard {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        if !self.reads_on {
-            return written;
-        }
-        unless_closed(written, || bufs.iter().map(|buf| buf.len()).sum())
+        self.wrote(written, || bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {

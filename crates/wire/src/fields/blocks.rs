@@ -4,7 +4,7 @@ const ONES: u64 = u64::MAX / 255;
 const HIGH: u64 = ONES << 7;
 
 /// How many bytes of `text` come before the first quote, backslash or control character.
-#[inline]
+#[inline(always)]
 pub(super) fn plain_len(text: &[u8]) -> usize {
     let mut rest = text;
     while let Some((word, behind)) = rest.split_first_chunk() {
@@ -26,7 +26,7 @@ fn ends(byte: u8) -> bool {
 ///
 /// The tests for a byte below a number and for a zero byte are those of "Bit Twiddling Hacks" (Sean Eron Anderson).
 /// Flipping the second bit puts the quote next to the control characters, so that one test finds both.
-#[inline]
+#[inline(always)]
 fn ends_of_word(word: u64) -> u64 {
     let flipped = word ^ (ONES * 2);
     let quotes_and_controls = flipped.wrapping_sub(ONES * 0x21) & !flipped;

@@ -194,50 +194,52 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the whole text could stand between the quotes of a string.
-    pub(super) fn is_string_inside(&mut self) -> bool {
-        while self.plain_part() == Some(b'\\') {
-            if self.escape().is_err() {
-                return false;
+    pub(super) fn is_string_inside(&self) -> bool {
+        let bytes = self.json.as_bytes();
+        let mut at = self.at;
+        loop {
+            at += super::blocks::plain_len(&bytes[at..]);
+            match bytes.get(at) {
+                None => return true,
+                Some(b'\\') => match escape_len(&bytes[at + 1..]) {
+                    Ok(len) => at += len,
+                    Err(Malformed) => return false,
+                },
+                Some(_) => return false,
             }
         }
-        self.byte().is_none()
-    }
-
-    /// Skips the part of a string that is what it stands for, and gives the byte behind it.
-    fn plain_part(&mut self) -> Option<u8> {
-        self.at += super::blocks::plain_len(&self.json.as_bytes()[self.at..]);
-        self.byte()
     }
 
     /// The rest of a string, from behind its opening quote to behind its closing one.
     fn string(&mut self) -> Result<(), Malformed> {
         loop {
-            match self.plain_part() {
+            self.at += super::blocks::plain_len(&self.json.as_bytes()[self.at..]);
+            match self.byte() {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(b'\\') => self.escape()?,
+                Some(b'\\') => self.at += escape_len(&self.json.as_bytes()[self.at + 1..])?,
                 _ => return Err(Malformed),
             }
         }
     }
+}
 
-    fn escape(&mut self) -> Result<(), Malformed> {
-        let rest = &self.json.as_bytes()[self.at + 1..];
-        self.at += match rest.first() {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-            // Whether it stands for a character is not asked here.
-            Some(b'u')
-                if rest
-                    .get(1..5)
-                    .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) =>
-            {
-                6
-            }
-            _ => return Err(Malformed),
-        };
-        Ok(())
+/// The length of an escape with its backslash, behind which `rest` begins.
+#[inline(always)]
+fn escape_len(rest: &[u8]) -> Result<usize, Malformed> {
+    match rest.first() {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(2),
+        // Whether it stands for a character is not asked here.
+        Some(b'u')
+            if rest
+                .get(1..5)
+                .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) =>
+        {
+            Ok(6)
+        }
+        _ => Err(Malformed),
     }
 }
 

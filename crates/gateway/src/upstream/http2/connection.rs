@@ -1,7 +1,7 @@
 //! One shared connection: its task, its signs of life, and how many streams it carries.
 
 use super::super::connect::{ConnectError, Stream as Socket};
-use super::super::http1::Overheard;
+use super::super::http1::{Overheard, Said};
 use super::super::link::READ_MAX;
 use super::fault::{self, Fault};
 use super::hub::Hub;
@@ -65,11 +65,10 @@ pub(crate) async fn open(
     thread_local! {
         static SERIAL: Cell<u64> = const { Cell::new(0) };
     }
-    let heard = Rc::new(Cell::new(false));
+    let said = Rc::<Said>::default();
     let socket = Overheard {
         stream: socket,
-        heard: heard.clone(),
-        reads_on: false,
+        said: said.clone(),
     };
     let handshake = Builder::new()
         .enable_push(false)
@@ -94,7 +93,7 @@ pub(crate) async fn open(
     let ping = codec.ping_pong();
     let quiet = pool.config.timeouts.ping;
     let name = pool.config.name.clone();
-    tokio::task::spawn_local(run(codec, Life::new(ping, heard, quiet), name));
+    tokio::task::spawn_local(run(codec, Life::new(ping, said, quiet), name));
     Ok(Rc::new(Connection {
         serial: SERIAL.replace(SERIAL.get() + 1),
         pool: pool.clone(),
@@ -214,17 +213,17 @@ async fn run(codec: Codec, mut life: Life, pool: Arc<str>) {
 /// Whether the peer lives: whatever comes is a sign of it, and where nothing comes it is asked.
 struct Life {
     ping: Option<PingPong>,
-    heard: Rc<Cell<bool>>,
+    said: Rc<Said>,
     quiet: Duration,
     asked: bool,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Life {
-    fn new(ping: Option<PingPong>, heard: Rc<Cell<bool>>, quiet: Duration) -> Self {
+    fn new(ping: Option<PingPong>, said: Rc<Said>, quiet: Duration) -> Self {
         Self {
             ping,
-            heard,
+            said,
             quiet,
             asked: false,
             timer: Box::pin(tokio::time::sleep(quiet)),
@@ -239,7 +238,7 @@ impl Life {
             self.asked = false;
         }
         while self.timer.as_mut().poll(cx).is_ready() {
-            if !self.heard.replace(false) {
+            if !self.said.heard.replace(false) {
                 if self.asked {
                     return Poll::Ready(());
                 }

@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod balance;
 #[cfg(test)]
+mod fail_open;
+#[cfg(test)]
 mod failover;
+#[cfg(test)]
 mod fallback;
 #[cfg(test)]
 mod health;

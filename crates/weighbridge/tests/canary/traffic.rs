@@ -31,8 +31,16 @@ fn call(gateway: &Gateway, (path, body): (&str, &str), key: &str) -> Response {
         .unwrap()
 }
 
-fn requests(model: &str) -> [(&'static str, String); 4] {
+fn requests(model: &str) -> [(&'static str, String); 6] {
     [
+        (
+            "/v1/responses",
+            format!("{{\"model\":\"{model}\",\"input\":\"{PROMPT}\"}}"),
+        ),
+        (
+            "/v1/moderations",
+            format!("{{\"model\":\"{model}\",\"input\":\"{PROMPT}\"}}"),
+        ),
         ("/v1/chat/completions", chat(model, PROMPT)),
         ("/v1/chat/completions", chat_stream(model, PROMPT)),
         ("/v1/messages", messages(model, PROMPT)),
@@ -73,7 +81,13 @@ fn modes() -> Vec<String> {
         }
     }
     modes.push(format!("ok_error,{said}"));
-    for (events, rest) in [(0, ""), (3, ""), (3, ",coalesce")] {
+    for (events, rest) in [
+        (0, ""),
+        (3, ""),
+        (3, ",coalesce"),
+        (3, ",split=7"),
+        (3, ",split=31"),
+    ] {
         modes.push(format!("error_event={events},err_msg=bad key KEY{rest}"));
     }
     modes

@@ -30,6 +30,8 @@ pub(crate) enum Habit {
     Old,
     /// Sends its body in chunks.
     Chunks,
+    /// Speaks HTTP/2.
+    Two,
     /// Leaves after this time, answer or not.
     Leaves(Duration),
     /// Leaves after the first piece of the answer, with a reset.
@@ -69,6 +71,7 @@ impl Clients<'_> {
             0 => Habit::HalfCloses,
             1 => Habit::Old,
             2 => Habit::Chunks,
+            6..=9 => Habit::Two,
             3 | 4 => Habit::Leaves(dice.millis(0, 600)),
             5 => Habit::Resets,
             _ => Habit::Stays,
@@ -85,6 +88,7 @@ impl Clients<'_> {
             Habit::HalfCloses => request.half_close(),
             Habit::Old => request.http10(),
             Habit::Chunks => request.chunked(100),
+            Habit::Two => request.over(client::Http::Two),
             _ => request,
         };
         let began = Instant::now();

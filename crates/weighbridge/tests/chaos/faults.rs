@@ -72,7 +72,7 @@ pub(crate) struct Outage {
 /// Everything that has happened to engines.
 pub(crate) type Outages = Vec<Outage>;
 
-/// The engines: three of one model and one of a smaller.
+/// The engines: three of one model and one of a smaller, which is spoken to over HTTP/2.
 pub(crate) struct Fleet {
     engines: Vec<Upstream>,
     /// Engines that were scripted, or drained, at some time and for how long: they could not be relied on.
@@ -153,11 +153,11 @@ impl Fleet {
              log: {{level: error}}\n\
              pools:\n\
              \x20 - {{name: large, endpoints: [{}, {}, {}], {settings}}}\n\
-             \x20 - {{name: small, endpoints: [{}], {settings}}}\n\
+             \x20 - {{name: small, http: 2, endpoints: [{}], {settings}}}\n\
              routes:\n\
-             \x20 - {{name: main, targets: [large], policies: {{least_inflight: {{}}, session_affinity: {{}}}}}}\n\
+             \x20 - {{name: main, targets: [large], heartbeat: 300ms, policies: {{least_inflight: {{}}, session_affinity: {{}}}}}}\n\
              \x20 - {{name: guarded, targets: [large], retry: {{resend: false}}, fallback: [{{route: only, on: [unavailable]}}]}}\n\
-             \x20 - {{name: eager, targets: [{{pool: large, weight: 1}}], \
+             \x20 - {{name: eager, targets: [{{pool: large, weight: 1}}], on_disconnect: finish, \
                      retry: {{on: [connect, reset, timeout, '429', '500', '502', '503', '529'], budget: {{ratio: 1}}}}}}\n\
              \x20 - {{name: only, targets: [small], retry: {{resend: false}}}}\n",
             endpoint(0),

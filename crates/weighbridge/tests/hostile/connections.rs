@@ -23,7 +23,7 @@ fn fifty_pipelined_requests_are_answered_in_their_order() {
     let prompt = |index: usize| {
         format!(
             "[[mock:text=number{index};,delay={}]]",
-            if index % 10 == 0 { 0.05 } else { 0.0 }
+            if index.is_multiple_of(10) { 0.05 } else { 0.0 }
         )
     };
     let all: String = (0..50).map(|index| request(&prompt(index), "")).collect();

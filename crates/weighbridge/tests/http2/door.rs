@@ -8,22 +8,46 @@ use weighbridge_test_engine::client::{Failure, Http, Request, Session};
 use weighbridge_test_engine::harness::Gateway;
 use weighbridge_test_engine::{Upstream, par};
 
-/// How a client reaches the gateway.
+/// How a client reaches the gateway, and how that reaches its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) http: Http,
     pub(crate) tls: bool,
+    engine: Http,
 }
 
 const fn way(http: Http, tls: bool) -> Way {
-    Way { http, tls }
+    let engine = Http::One;
+    Way { http, tls, engine }
+}
+
+impl Way {
+    const fn to_http2(self) -> Way {
+        let engine = Http::Two;
+        Way { engine, ..self }
+    }
+
+    /// A pool `m` of one endpoint that is reached this way, with `settings` in YAML's flow form.
+    pub(crate) fn pool(self, upstream: &Upstream, settings: &str) -> String {
+        let comma = if settings.is_empty() { "" } else { ", " };
+        one_pool(&upstream.url(), &format!("{}{comma}{settings}", self.setting()))
+    }
+
+    /// The pool's setting for it.
+    pub(crate) fn setting(self) -> &'static str {
+        match self.engine {
+            Http::One => "http: 1",
+            Http::Two => "http: 2",
+        }
+    }
 }
 
 pub(crate) const H1: Way = way(Http::One, false);
 pub(crate) const H2: Way = way(Http::Two, false);
 pub(crate) const H1_TLS: Way = way(Http::One, true);
 pub(crate) const H2_TLS: Way = way(Http::Two, true);
-pub(crate) const WAYS: [Way; 4] = [H1, H2, H1_TLS, H2_TLS];
+/// Every way to the gateway, and from there over both versions to engines.
+pub(crate) const WAYS: [Way; 6] = [H1, H2, H1_TLS, H2_TLS, H1.to_http2(), H2.to_http2()];
 
 /// Runs `test` over every way, side by side.
 pub(crate) fn over_all(test: impl Fn(Way) + Sync) {
@@ -64,7 +88,7 @@ impl Door {
 
     /// A gateway with one pool `m` of one endpoint, with `settings` of the pool in YAML's flow form.
     pub(crate) fn to(way: Way, upstream: &Upstream, settings: &str) -> Door {
-        Door::new(way, ("", &one_pool(&upstream.url(), settings)))
+        Door::new(way, ("", &way.pool(upstream, settings)))
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

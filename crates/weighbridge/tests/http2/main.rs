@@ -1,5 +1,5 @@
-//! The same cases over every way that a client can take to the gateway: HTTP/1.1 and HTTP/2, plain and under TLS; and what
-//! is HTTP/2's and TLS's own.
+//! The same cases over every way that a client can take to the gateway (HTTP/1.1 and HTTP/2, plain and under TLS) and that
+//! the gateway can take to its engine; and what is HTTP/2's and TLS's own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,17 +1,18 @@
 //! FAIL-2 over every way: what was not delivered is tried again, what was is not.
 
-use crate::door::{Door, over_all};
+use crate::door::{Door, Way, over_all};
 use crate::support::{Api, PATIENCE, expect_idle};
 use std::net::TcpListener;
 use weighbridge_test_engine::Upstream;
 
 /// A config of a route `m` to an address first, and to `second` where that fails.
-fn either(first: &str, second: &Upstream) -> String {
+fn either(way: Way, first: &str, second: &Upstream) -> String {
+    let http = way.setting();
     format!(
         "
 pools:
-  - {{name: a, kind: generic, health: false, breaker: false, endpoints: ['{first}']}}
-  - {{name: b, kind: generic, health: false, breaker: false, endpoints: ['{}']}}
+  - {{name: a, kind: generic, {http}, health: false, breaker: false, endpoints: ['{first}']}}
+  - {{name: b, kind: generic, {http}, health: false, breaker: false, endpoints: ['{}']}}
 routes:
   - name: m
     targets: [a, {{pool: b, order: 2}}]
@@ -26,7 +27,7 @@ fn fail2_over_every_way_what_was_refused_goes_elsewhere() {
     over_all(|way| {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let second = Upstream::start("b");
-        let door = Door::new(way, ("", &either(&format!("http://{port}"), &second)));
+        let door = Door::new(way, ("", &either(way, &format!("http://{port}"), &second)));
         for api in Api::ALL {
             let whole = door.whole(api, "").send();
             assert_eq!((whole.status, whole.served_by()), (200, Some("b")), "{way:?}");
@@ -42,7 +43,7 @@ fn fail2_over_every_way_what_was_refused_goes_elsewhere() {
 fn fail2_over_every_way_what_was_delivered_is_not_sent_again() {
     over_all(|way| {
         let [first, second] = Upstream::start_all(["a", "b"]);
-        let door = Door::new(way, ("", &either(&first.url(), &second)));
+        let door = Door::new(way, ("", &either(way, &first.url(), &second)));
         for mode in ["drop", "drop=rst", "cut=0"] {
             let mut answer = door.stream(Api::Chat, mode).open();
             answer.finish(PATIENCE);

@@ -7,7 +7,7 @@ use weighbridge_test_engine::client::{Closed, Failure, Http};
 use weighbridge_test_engine::{Upstream, eventually};
 
 fn stopping(way: Way, upstream: &Upstream, server: &str) -> Door {
-    Door::new(way, (server, &one_pool(&upstream.url(), "")))
+    Door::new(way, (server, &way.pool(upstream, "")))
 }
 
 fn ready(door: &Door) -> u16 {

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
 /// A pool as one choice.
 pub(crate) struct Target {
     pub(crate) name: Arc<str>,
+    /// Name of its pool.
+    pool: Arc<str>,
     pub(crate) order: u16,
     /// Its share; 1 where targets rotate.
     pub(crate) weight: u64,
@@ -72,6 +74,7 @@ impl Plan {
             }));
             targets.push(Target {
                 name: Arc::clone(&target.name),
+                pool: Arc::clone(&pool.name),
                 order: target.order,
                 weight: target.weight.map_or(1, |Weight(millionths)| millionths),
                 protocols: pool.protocols,
@@ -104,8 +107,8 @@ impl Plan {
             && self.fallback == other.fallback
             && self.targets.len() == other.targets.len()
             && (self.targets.iter().zip(&other.targets)).all(|(a, b)| {
-                (&a.name, a.order, a.weight, a.protocols, a.fail_open)
-                    == (&b.name, b.order, b.weight, b.protocols, b.fail_open)
+                (&a.name, &a.pool, a.order, a.weight, a.protocols, a.fail_open)
+                    == (&b.name, &b.pool, b.order, b.weight, b.protocols, b.fail_open)
             })
     }
 

@@ -272,7 +272,10 @@ const ANSWERS: [&str; 20] = [
     "garbage\r\n\r\n",
 ];
 
-const CONFIGS: [&str; 6] = [
+const CONFIGS: [&str; 9] = [
+    "auth: none\ncors: {origins: [https://app.example, 'http://localhost:5173', 'https://[::1]:1']}\npools: [{name: a, endpoints: ['http://h:1']}]\n",
+    "pools:\n  - {name: a, discovery: {dns: 'engines.example:8000'}}\n  - {name: b, discovery: {dns: _http._tcp.engines.example}}\n  - {name: c, discovery: {file: endpoints.yaml}}\n  - {name: d, discovery: {dns: {name: x.example., port: 1, scheme: https, path: /y/v1, resolver: ['127.0.0.1:53', '::1'], ttl_min: 1s, ttl_max: 2s, empty_after: 3s}}}\n",
+    "pools: [{name: a, http: 2, endpoints: ['http://h:1']}]\nroutes: [{name: r, targets: [a], heartbeat: 5s, on_disconnect: finish, fallback: [{route: a, on: [5xx, 429, timeout, context_length, unavailable]}]}]\n",
     "pools: &p [{<<: {}, name: &n a, endpoints: [*n, 'http://[::1]:1/?q=${KEY}']}]\nroutes: [{name: r, targets: [{pool: *n, weight: 1e-3}]}]",
     "admin: {listen: 127.0.0.1:0, token: wbSECRET-admin}\npools:\n  - name: a\n    kind: openai\n    api_keys: [wbSECRET-one, '${KEY}']\n    endpoints: [{name: x, url: '${URL}', weight: 2, labels: {gpu: A100}}]\n    tls: {ca: x.pem, server_name: h}\n",
     "auth: keys\nkeys:\n  - {name: k, key_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, expires: 2027-01-01, models: ['a*'], tenant: t, tier: x}\npools: [{name: a, endpoints: ['http://h:1']}]\n",

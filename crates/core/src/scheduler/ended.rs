@@ -201,9 +201,11 @@ impl Scheduler {
             .filter(|step| step.on.meets(request.cause))
             .filter_map(|step| self.route_names.get(&step.route).copied());
         let passed = request.passed.iter().filter(|(_, why)| why.meets(request.cause));
+        let is_there = |id: &RouteId| (self.routes.get(id.0 as usize)).is_some_and(|route| !route.removed);
         named
             .chain(passed.map(|(route, _)| *route))
-            .filter(|route| !request.is_done_with(*route))
+            // One that was left for later may be gone from the config since.
+            .filter(|route| is_there(route) && !request.is_done_with(*route))
             .find(|route| among == Among::All || self.lives(*route, request))
     }
 

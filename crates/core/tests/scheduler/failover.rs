@@ -234,6 +234,44 @@ fn comes_back_to_what_was_left_untried() {
     world.end(&second, Outcome::Refused).relays(Some(ms(1_000)));
 }
 
+/// A route that was left untried and is gone from the config is not come back to: not for ever, and not once.
+#[test]
+fn does_not_come_back_to_a_route_that_went() {
+    // Whether the route goes before the request would come back, or while it does.
+    for late in [false, true] {
+        let mut one = route("first", &[0]);
+        one.fallback = vec![fallback("second")];
+        let spec = fleet(vec![pool("a", 1), pool("b", 1)], vec![one, route("second", &[1])]);
+        let mut world = World::new(spec.clone());
+        let first = world.get(0);
+        let step = world.end(&first, Outcome::Refused);
+        let second = follow(&mut world, first.request, step).sent();
+        world.end(&second, Outcome::Complete).relays(None);
+
+        let mut smaller = spec;
+        smaller.routes.remove(0);
+        let arrival = world.arrival(0, None);
+        let request = arrival.request;
+        let step = world.send(arrival);
+        let second = follow(&mut world, request, step).sent();
+        if !late {
+            world.configure(smaller.clone());
+        }
+        let mut step = world.end(&second, Outcome::Refused);
+        if let (true, Answer::Fallback(gone)) = (late, &step) {
+            let gone = weighbridge_core::RouteId(*gone);
+            world.configure(smaller);
+            let mut arrival = world.arrival(0, None);
+            arrival.request = request;
+            arrival.route = gone;
+            step = world.send(arrival);
+        }
+        assert!(matches!(step, Answer::Finished(_)), "late: {late}, {step:?}");
+        let view = world.scheduler.view(world.now);
+        assert!(view.endpoints.iter().all(|endpoint| endpoint.inflight == 0));
+    }
+}
+
 /// The same where an attempt was made before: whoever of the first pool is taken for dead may be back by now.
 #[test]
 fn comes_back_to_the_rest_of_a_pool() {

@@ -156,6 +156,20 @@ fn a8_a_retry_goes_to_endpoints_that_joined_since() {
     world.end(&second, Outcome::Complete).relays(None);
 }
 
+/// A target that keeps its name and leads to another pool is more than other endpoints.
+#[test]
+fn a_request_keeps_to_the_pool_that_its_route_led_to() {
+    let mut world = World::new(fleet(vec![pool("p", 2), pool("q", 2)], vec![route("r", &[0])]));
+    let first = world.get(0);
+    let mut spec = world.spec.clone();
+    spec.routes[0].targets[0].pool = 1;
+    world.configure(spec);
+    let second = world.end(&first, Outcome::Refused).sent();
+    assert_eq!(world.pool_of(&second), 0);
+    let new = world.get(0);
+    assert_eq!(world.pool_of(&new), 1);
+}
+
 #[test]
 fn a_route_whose_pool_is_empty_is_unavailable() {
     let mut world = World::new(fleet(vec![pool("p", 1)], vec![route("r", &[0])]));

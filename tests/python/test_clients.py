@@ -44,6 +44,7 @@ pools:
   - {{name: pair, kind: generic, endpoints: [{both}]}}
 {pools}routes:
   - {{name: chat, targets: [pair]}}
+  - {{name: slow, targets: [pair], heartbeat: 200ms}}
 """
 
 
@@ -117,6 +118,22 @@ class OpenAiTest(ThroughTheGateway):
         self.assertEqual("".join(chunk.choices[0].delta.content or "" for chunk in chunks), "one two three")
         self.assertEqual(chunks[-1].choices[0].finish_reason, "stop")
         self.assertEqual([chunk.usage for chunk in chunks], [None] * len(chunks))
+
+    def test_signs_of_life_are_passed_over(self):
+        """Before the answer, and between its events; with ids, after which the client takes every blank line for an event."""
+        for mode in ["delay=1", "gap=0.5,chunks=3", "gap=0.5,chunks=3,sse_id"]:
+            with self.subTest(mode):
+                stream = self.client.chat.completions.create(
+                    model="slow", messages=ask("hello", f"[[mock:text=one two three,{mode}]]"), stream=True)
+                self.assertEqual("".join(chunk.choices[0].delta.content or "" for chunk in stream), "one two three")
+                stream = self.client.responses.create(model="slow", input=f"hello [[mock:text=one two three,{mode}]]", stream=True)
+                self.assertEqual([event.type for event in stream][-1], "response.completed")
+
+    def test_an_error_behind_signs_of_life_is_an_error(self):
+        with self.assertRaises(openai.APIError) as raised:
+            list(self.client.chat.completions.create(
+                model="slow", messages=ask("hello", "[[mock:delay=1,status=400,err_msg=no such tool]]"), stream=True))
+        self.assertIn("no such tool", str(raised.exception))
 
     def test_stream_with_usage(self):
         stream = self.client.chat.completions.create(
@@ -215,7 +232,7 @@ class OpenAiTest(ThroughTheGateway):
         self.assertEqual(self.log(), [])
 
     def test_models_are_those_of_the_key(self):
-        self.assertEqual({model.id for model in self.client.models.list()}, {"chat", "other", *ERROR_POOLS})
+        self.assertEqual({model.id for model in self.client.models.list()}, {"chat", "slow", "other", *ERROR_POOLS})
         self.assertEqual(self.client.models.retrieve("chat").id, "chat")
         with self.openai(KEY_CHAT_ONLY) as limited:
             self.assertEqual([model.id for model in limited.models.list()], ["chat"])
@@ -317,6 +334,13 @@ class AnthropicTest(ThroughTheGateway):
             self.assertEqual("".join(stream.text_stream), "one two three")
             final = stream.get_final_message()
         self.assertEqual((final.content[0].text, final.stop_reason), ("one two three", "end_turn"))
+
+    def test_signs_of_life_are_passed_over(self):
+        for mode in ["delay=1", "gap=0.5,chunks=3"]:
+            with self.subTest(mode):
+                with self.client.messages.stream(model="slow", max_tokens=64,
+                                                 messages=ask("hello", f"[[mock:text=one two three,{mode}]]")) as stream:
+                    self.assertEqual("".join(stream.text_stream), "one two three")
 
     def test_tools(self):
         self.script_a_tool_call()

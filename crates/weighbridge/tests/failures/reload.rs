@@ -3,7 +3,7 @@
 use crate::shared::{SOON, as_written, ask, gateway, pool, refusal, send, state};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weighbridge_test_engine::client::{Connection, Request, chat, chat_stream, stream};
 use weighbridge_test_engine::harness::{ADMIN_TOKEN, Gateway, Signal};
 use weighbridge_test_engine::{Upstream, eventually};
@@ -90,6 +90,27 @@ fn cfg1a_a_bad_file_changes_nothing_and_is_told_with_its_line() {
     );
     assert!(events.read_all().is_whole(), "the stream saw nothing of it");
     assert_eq!(events.data().last().map(String::as_str), Some("[DONE]"));
+}
+
+#[test]
+fn cfg1a_a_file_that_is_being_written_is_not_told() {
+    let [a] = Upstream::start_all(["A"]);
+    let good = routes(&[&a], &["r1", "r2"]);
+    let gateway = gateway(&good);
+    let file = gateway.config_path();
+    // No two looks of the watcher find the same half.
+    let began = Instant::now();
+    for round in 0_u32.. {
+        std::fs::write(&file, format!("# {round}\npools: [")).unwrap();
+        if began.elapsed() > Duration::from_secs(3) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    gateway.write_config(&routes(&[&a], &["r1", "r3"]));
+    assert!(eventually(SOON, || said(&gateway, TAKEN) == 1));
+    assert_eq!(said(&gateway, REFUSED), 0, "{}", gateway.stderr());
+    assert_eq!(send(&gateway, "r3").status, 200);
 }
 
 #[test]

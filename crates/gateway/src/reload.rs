@@ -5,7 +5,7 @@ use crate::settling::Settling;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use weighbridge_config::{Loaded, Problem, diff, load, refuses_reload};
+use weighbridge_config::{Config, Loaded, Problem, diff, load, refuses_reload};
 
 /// How often the files are looked at. Their content is compared, so that every way of changing them is seen: writing,
 /// renaming over them, swapping a symbolic link above them, on any file system. A change is taken at the second look that
@@ -44,6 +44,7 @@ impl From<String> for Refused {
 pub struct Reloader {
     gateway: Arc<Gateway>,
     path: PathBuf,
+    taken: fn(&Config),
     state: Mutex<State>,
 }
 
@@ -70,6 +71,7 @@ impl Reloader {
         let reloader = Self {
             gateway,
             path,
+            taken: |_| {},
             state: Mutex::default(),
         };
         reloader.state().seen = Seen {
@@ -77,6 +79,12 @@ impl Reloader {
             tls: reloader.loaded_tls(),
         };
         reloader
+    }
+
+    /// Has `taken` told of each config that is taken, for what the process has beside its gateway.
+    #[must_use]
+    pub fn telling(self, taken: fn(&Config)) -> Self {
+        Self { taken, ..self }
     }
 
     fn loaded_tls(&self) -> Option<String> {
@@ -142,6 +150,7 @@ impl Reloader {
         }
         let changes = diff(&running, &config);
         self.gateway.reconfigure(config)?;
+        (self.taken)(&self.gateway.snapshot().config);
         for unserved in crate::service::unserved(&self.gateway, None) {
             tracing::warn!("{unserved}");
         }

@@ -2,7 +2,8 @@
 
 use crate::shared::{SOON, as_written, ask, gateway, pool, refusal, send, state};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weighbridge_test_engine::client::{Connection, Request, chat, chat_stream, stream};
 use weighbridge_test_engine::harness::{ADMIN_TOKEN, Gateway, Signal};
@@ -111,6 +112,37 @@ fn cfg1a_a_file_that_is_being_written_is_not_told() {
     assert!(eventually(SOON, || said(&gateway, TAKEN) == 1));
     assert_eq!(said(&gateway, REFUSED), 0, "{}", gateway.stderr());
     assert_eq!(send(&gateway, "r3").status, 200);
+}
+
+#[test]
+fn cfg1b_the_level_of_messages_changes_with_the_file() {
+    let [a] = Upstream::start_all(["A"]);
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = deaf.local_addr().unwrap();
+    let failed = Arc::new(AtomicUsize::new(0));
+    let counted = failed.clone();
+    std::thread::spawn(move || {
+        for _ in deaf.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let config = |level: &str| {
+        let dead = format!(
+            "  - {{name: dead, endpoints: ['http://{address}'], health: {{path: /health, interval: 100ms}}}}\n"
+        );
+        let text = routes(&[&a], &["r1"]).replace("routes:", &format!("{dead}routes:"));
+        format!("log: {{level: {level}}}\n{text}")
+    };
+    let gateway = gateway(&config("info"));
+    let debug = || said(&gateway, "DEBUG");
+    gateway.write_config(&config("debug"));
+    assert!(eventually(SOON, || said(&gateway, TAKEN) == 1 && debug() > 2));
+    gateway.write_config(&config("info"));
+    assert!(eventually(SOON, || said(&gateway, TAKEN) == 2));
+    let told = debug();
+    let before = failed.load(Ordering::SeqCst);
+    assert!(eventually(SOON, || failed.load(Ordering::SeqCst) > before + 4));
+    assert!(debug() <= told + 1, "{}", gateway.stderr());
 }
 
 #[test]

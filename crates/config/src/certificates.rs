@@ -138,3 +138,45 @@ fn validity(certificate: &CertificateDer<'_>, time: UnixTime) -> Option<Certific
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+
+    fn told(change: fn(&mut CertificateParams), trusted: bool) -> String {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        change(&mut params);
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let mut roots = RootCertStore::empty();
+        if trusted {
+            roots.add(certificate.der().clone()).unwrap();
+        }
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let parsed = ParsedCertificate::try_from(certificate.der()).unwrap();
+        let algorithms = provider.signature_verification_algorithms.all;
+        let refused =
+            verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], UnixTime::now(), algorithms);
+        tls_error(&refused.unwrap_err())
+    }
+
+    #[test]
+    fn errors_are_sentences() {
+        let authority =
+            |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let told_of_authority = told(authority, true);
+        assert!(
+            told_of_authority.starts_with("an authority's certificate is shown as the peer's own"),
+            "{told_of_authority}"
+        );
+        let stranger = told(|_| {}, false);
+        assert!(
+            stranger.starts_with("no authority that is trusted here"),
+            "{stranger}"
+        );
+        let old = told(|params| params.not_after = date_time_ymd(2001, 2, 3), true);
+        assert_eq!(old, "the certificate has expired on 2001-02-03: renew it");
+        let young = told(|params| params.not_before = date_time_ymd(3000, 1, 1), true);
+        assert!(young.contains("is not valid before 3000-01-01"), "{young}");
+    }
+}

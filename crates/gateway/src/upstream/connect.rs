@@ -129,7 +129,7 @@ fn refused_tls(error: &io::Error) -> ConnectError {
         Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
             NO_ALPN.to_owned()
         }
-        _ => format!("TLS: {error}"),
+        _ => format!("TLS: {}", weighbridge_config::tls_io_error(error)),
     })
 }
 

@@ -226,6 +226,32 @@ fn fail3_a_stream_that_has_begun_stays_where_it_is() {
     assert_eq!(b.posts().len(), 0);
 }
 
+/// A fallback is counted as one, of the route that was left, and as no retry of the one that took it.
+#[test]
+fn fail3_a_fallback_is_counted_once() {
+    let [a, b, c] = Upstream::start_all(["A", "B", "C"]);
+    let pools: String = [&a, &b, &c]
+        .map(|one| pool(one.name(), &[one], &["breaker: false"]))
+        .concat();
+    let gateway = gateway(&format!(
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [{{route: s, on: [5xx]}}]}}\n  \
+         - {{name: s, targets: [B, {{pool: C, order: 2}}]}}\n"
+    ));
+    let counted = |what: &str, route: &str| {
+        let name = format!("weighbridge_{what}_total");
+        gateway.metrics().sum(&name, &[("route", route)])
+    };
+    a.set_mode("status=500");
+    assert_eq!(send(&gateway, "r").served_by(), Some("B"));
+    assert_eq!(counted("fallbacks", "r"), 1.0);
+    assert_eq!((counted("retries", "r"), counted("retries", "s")), (0.0, 0.0));
+    // What follows within the route that took it is a retry there.
+    b.set_mode("status=503");
+    assert_eq!(send(&gateway, "r").served_by(), Some("C"));
+    assert_eq!((counted("retries", "r"), counted("retries", "s")), (0.0, 1.0));
+    assert_eq!((counted("fallbacks", "r"), counted("fallbacks", "s")), (2.0, 0.0));
+}
+
 /// Retries and fallbacks are attempts, and `max_attempts` of the route that was asked for bounds them together.
 #[test]
 fn fail3_attempts_are_counted_over_all_routes() {

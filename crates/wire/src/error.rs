@@ -63,6 +63,21 @@ pub enum Timeout {
     Client,
 }
 
+impl Timeout {
+    /// Where its length is set: a config key of pools, or the client's header.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "timeouts.connect",
+            Self::FirstByte => "timeouts.first_byte",
+            Self::Idle => "timeouts.idle",
+            Self::Total => "timeouts.total",
+            Self::StreamTotal => "timeouts.stream_total",
+            Self::Client => "x-request-timeout-ms",
+        }
+    }
+}
+
 impl ErrorBody {
     /// An error of `status`, with no code of its own.
     #[must_use]

@@ -1,6 +1,7 @@
 //! Taking a new config while serving: when the file changes, on SIGHUP, when asked.
 
 use crate::gateway::Gateway;
+use crate::service::Service;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -139,8 +140,9 @@ impl Reloader {
             tracing::warn!("{warning}");
         }
         let changes = diff(&running, &config);
+        let before = Service::of(&self.gateway);
         self.gateway.reconfigure(config)?;
-        for unserved in crate::service::unserved(&self.gateway, None) {
+        for unserved in before.lost(&self.gateway) {
             tracing::warn!("{unserved}");
         }
         Ok(changes)

@@ -132,10 +132,10 @@ impl ErrorBody {
         }
     }
 
-    /// 400: no model in the body.
+    /// 400: no model in the body, and none in the header.
     #[must_use]
     pub fn no_model() -> Self {
-        let message = "The request names no model: set \"model\" in the body.";
+        let message = "The request names no model: set \"model\" in the body, or the header \"x-model\".";
         Self {
             param: Some("model".to_owned()),
             ..Self::coded(400, "missing_required_parameter", message)
@@ -275,7 +275,7 @@ impl ErrorBody {
         Self::coded(
             413,
             "request_too_large",
-            format!("The body is larger than {bytes_max} bytes, the limit here."),
+            format!("The body is larger than {bytes_max} bytes, the limit of the gateway's server.max_body."),
         )
     }
 

@@ -1,6 +1,7 @@
 //! Taking a new config while serving: when the file changes, on SIGHUP, when asked.
 
 use crate::gateway::Gateway;
+use crate::service::Service;
 use crate::settling::Settling;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,9 +150,10 @@ impl Reloader {
             tracing::warn!("{warning}");
         }
         let changes = diff(&running, &config);
+        let before = Service::of(&self.gateway);
         self.gateway.reconfigure(config)?;
         (self.taken)(&self.gateway.snapshot().config);
-        for unserved in crate::service::unserved(&self.gateway, None) {
+        for unserved in before.lost(&self.gateway) {
             tracing::warn!("{unserved}");
         }
         Ok(changes)

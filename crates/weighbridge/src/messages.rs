@@ -5,7 +5,7 @@ use std::any::Any;
 use std::io::{IsTerminal, Write};
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -13,7 +13,7 @@ use tracing_subscriber::{Registry, reload};
 use weighbridge_gateway::telemetry::log::{Dropped, LogWriter};
 
 static WRITER: OnceLock<(LogWriter, Dropped)> = OnceLock::new();
-static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// Sends messages of this severity to standard error. Set once; in one process that runs several gateways the first wins.
 pub(crate) fn start(level: &str) -> std::io::Result<Flush> {
@@ -43,8 +43,13 @@ pub(crate) fn set_level(level: &str) {
     }
 }
 
-fn threshold(level: &str) -> LevelFilter {
-    level.parse().unwrap_or(LevelFilter::INFO)
+/// What our own crates say from `level` on, and what others say only from warnings on: the crates that read frames log one
+/// line for each below that, with whatever a peer put into it.
+fn threshold(level: &str) -> Targets {
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("weighbridge", level)
 }
 
 /// Messages that nobody read in time; none before [`start`].

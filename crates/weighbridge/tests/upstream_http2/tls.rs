@@ -88,7 +88,11 @@ fn expect_refused(gateway: &Gateway, words: &[&str]) {
     assert!(!answer.text().contains("ertificate"), "{}", answer.text());
     let line = gateway.wait_log(SOON, |line| line["status"] == 503);
     let reason = line["reason"].as_str().unwrap();
-    assert!(words.iter().any(|word| reason.contains(word)), "{reason}");
+    assert!(
+        words.iter().any(|word| reason.contains(word)),
+        "{reason}: {}",
+        gateway.output()
+    );
     assert_eq!(line["outcome"], "connect_error", "{line}");
     assert!(!gateway.output().contains("PRIVATE KEY"), "{}", gateway.output());
 }
@@ -162,12 +166,36 @@ fn a_client_certificate_is_shown() {
         assert_eq!(ask(&gateway).status, 200);
     }
     let before = secure.upstream.posts().len();
-    for shown in [String::new(), secure.shows("stranger")] {
-        // With TLS 1.3 the engine's refusal comes after the gateway's side of the handshake is done.
-        let gateway = secure.gateway("ca.pem", (&shown, ", http: 2"));
-        expect_refused(&gateway, &["TLS", "HTTP/2: the peer closed"]);
+    // With TLS 1.3 the engine's refusal comes after the gateway's side of the handshake is done.
+    for http in ["auto", "1", "2"] {
+        for (shown, reason) in [
+            (String::new(), "TLS: the engine asks for a client certificate"),
+            (
+                secure.shows("stranger"),
+                "TLS: the engine refuses our client certificate (unknown ca)",
+            ),
+        ] {
+            let gateway = secure.gateway("ca.pem", (&shown, &format!(", http: {http}")));
+            expect_refused(&gateway, &[reason]);
+        }
     }
     assert_eq!(secure.upstream.posts().len(), before);
+}
+
+#[test]
+fn a_request_goes_elsewhere_where_an_engine_misses_a_client_certificate() {
+    let secure = Secure::start("127.0.0.1", (true, BOTH));
+    let other = Upstream::start("B");
+    for http in ["auto", "1"] {
+        let config = secure.config("ca.pem", ("", &format!(", http: {http}")));
+        let both = format!("endpoints: ['{}', ", other.url());
+        let gateway = single_on(&config.replace("endpoints: [", &both));
+        for _ in 0..4 {
+            let answer = ask(&gateway);
+            assert_eq!(answer.status, 200, "{http}: {}", answer.text());
+        }
+        assert!(gateway.metrics().sum("weighbridge_retries_total", &[]) >= 1.0);
+    }
 }
 
 #[test]

@@ -139,6 +139,16 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[test]
+    fn crates_that_read_frames_tell_warnings_only() {
+        use tracing::Level;
+        let filter = threshold("trace");
+        assert!(filter.would_enable("weighbridge_gateway::client", &Level::TRACE));
+        assert!(filter.would_enable("h2::proto", &Level::WARN));
+        assert!(!filter.would_enable("h2::codec::framed_read", &Level::DEBUG));
+        assert!(!threshold("error").would_enable("h2::proto", &Level::WARN));
+    }
+
+    #[test]
     fn a_panic_tells_its_place_and_no_data() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let (seen, before) = (told.clone(), std::panic::take_hook());

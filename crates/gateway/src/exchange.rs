@@ -8,6 +8,7 @@ pub mod explain;
 pub(crate) mod flight;
 mod guard;
 pub(crate) mod headers;
+mod held;
 pub(crate) mod intake;
 pub(crate) mod local;
 pub(crate) mod plan;

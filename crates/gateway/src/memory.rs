@@ -1,4 +1,4 @@
-//! Memory for the bodies of requests: a bound on all of them together.
+//! Memory for the bodies of requests and of held answers: a bound on all of them together.
 //!
 //! `server.max_body` bounds one body and `server.max_connections` how many there are, but their product is more than any
 //! machine has. Room is taken in steps as bytes come, not by the length that a client announces: an announced length
@@ -45,6 +45,14 @@ impl BodyMemory {
         }
     }
 
+    /// Without a default limit: a part of it that has a bound of its own.
+    pub(crate) fn part() -> Self {
+        Self {
+            used: AtomicUsize::new(0),
+            default: 0,
+        }
+    }
+
     /// Bytes in use.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
@@ -81,6 +89,11 @@ impl Room {
             self.memory.used.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
+    }
+
+    /// Makes it `bytes` at least, if that stays below `limit` altogether.
+    pub(crate) fn reach(&mut self, bytes: usize, limit: usize) -> bool {
+        bytes <= self.bytes || self.grow(bytes - self.bytes, limit)
     }
 
     /// Makes it what a body of `bytes` takes that is already here.

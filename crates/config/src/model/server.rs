@@ -18,8 +18,8 @@ section! {
         tls: ServerTls,
         /// Largest request body.
         max_body: Size = "32MiB",
-        /// Most memory for the bodies of all requests that are being read or served. Beyond it a new one waits for up to
-        /// a second, and is then refused with 503. Default: a quarter of the memory that the process may have.
+        /// Most memory for the bodies of all requests that are being read or served, and up to half of it for answers
+        /// that wait for their clients. Beyond it a new request waits for up to a second, and is then refused with 503. Default: a quarter of the memory that the process may have.
         body_memory: Size,
         /// Most client connections at once.
         max_connections: Whole<1, 1_000_000> = 20_000,

@@ -8,6 +8,7 @@ use super::turn::Turns;
 use super::{http2, preface, tls};
 use crate::exchange;
 use crate::lifecycle::{Lifecycle, Phase};
+use crate::memory::BodyMemory;
 use crate::server::Worker;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -52,6 +53,14 @@ impl Client {
         match &self.way {
             Way::Connection(socket) => socket.is_clogged(),
             Way::Stream(stream) => stream.holds_bytes(),
+        }
+    }
+
+    /// What the held answers of its connection take, where there may be many at once.
+    pub(crate) fn held(&self) -> Option<&Arc<BodyMemory>> {
+        match &self.way {
+            Way::Connection(_) => None,
+            Way::Stream(stream) => Some(stream.held()),
         }
     }
 

@@ -338,10 +338,10 @@ mod tests {
         let run = |reads: bool| {
             let stream = streams.open();
             let work = async move {
-                let mut held = stream.hand_over(Bytes::from_static(&[b'x'; 100]));
+                let mut held = stream.hand_over(Bytes::from(vec![b'x'; 1 << 20]));
                 for _ in 0..20 {
                     tokio::time::sleep(Duration::from_secs(10)).await;
-                    bytes::Buf::advance(&mut held, usize::from(reads));
+                    bytes::Buf::advance(&mut held, 20_000 * usize::from(reads));
                 }
             };
             hyper::rt::Executor::execute(&tasks, work);
@@ -352,6 +352,67 @@ mod tests {
             tokio::select! {
                 _ = ended(&lifecycle, &streams) => panic!("the connection is given up"),
                 () = tokio::time::sleep(Duration::from_secs(75)) => {}
+            }
+            streams.running()
+        };
+        assert_eq!(tokio::task::LocalSet::new().run_until(watch).await, 1);
+    }
+
+    /// Whether a stream runs on for five minutes of whose waiting bytes the client takes `bytes` every 20 s, while it takes
+    /// `beside` of another.
+    async fn lasts(bytes: usize, beside: usize) -> bool {
+        let streams = Streams::new();
+        let tasks = Tasks(streams.clone());
+        let other = streams.open();
+        // Opened last, so that the task is its own.
+        let work = streams.open();
+        let task = async move {
+            let mut held = work.hand_over(Bytes::from(vec![b'x'; 1 << 20]));
+            loop {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                bytes::Buf::advance(&mut held, bytes);
+                drop(other.hand_over(Bytes::from(vec![b'x'; beside])));
+            }
+        };
+        let lifecycle = Lifecycle::default();
+        let watch = async {
+            hyper::rt::Executor::execute(&tasks, task);
+            tokio::select! {
+                _ = ended(&lifecycle, &streams) => {}
+                () = tokio::time::sleep(Duration::from_secs(300)) => {}
+            }
+            streams.running() == 1
+        };
+        tokio::task::LocalSet::new().run_until(watch).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_of_which_next_to_nothing_is_taken_is_given_up() {
+        assert!(!lasts(1, 0).await);
+        assert!(!lasts(900 * 20, 0).await);
+        assert!(lasts(1600 * 20, 0).await);
+        assert!(lasts(1, 100_000 * 20).await, "the line is full of others");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_generation_is_not_slow_taking() {
+        let streams = Streams::new();
+        let tasks = Tasks(streams.clone());
+        let stream = streams.open();
+        let task = async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                let mut token = stream.hand_over(Bytes::from_static(b"token"));
+                tokio::time::sleep(Duration::from_secs(9)).await;
+                bytes::Buf::advance(&mut token, 5);
+            }
+        };
+        let lifecycle = Lifecycle::default();
+        let watch = async {
+            hyper::rt::Executor::execute(&tasks, task);
+            tokio::select! {
+                _ = ended(&lifecycle, &streams) => panic!("the connection is given up"),
+                () = tokio::time::sleep(Duration::from_secs(1000)) => {}
             }
             streams.running()
         };

@@ -8,12 +8,14 @@
 use super::connection::Client;
 use super::turn::Turns;
 use crate::lifecycle::Lifecycle;
+use crate::memory::BodyMemory;
 use bytes::{Buf, Bytes};
 use hyper::rt::Executor;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -35,6 +37,27 @@ pub(crate) struct Streams {
     pub(crate) resets: RefCell<Resets>,
     /// The connection has ended.
     over: Cell<bool>,
+    /// What held answers take.
+    held: Arc<BodyMemory>,
+    /// Bytes of answers that the connection has taken.
+    taken: Cell<u64>,
+}
+
+/// Bytes that a client must take of a stream a second, on average of the time that they wait for it: who takes less holds
+/// an engine, or memory, for nothing.
+const PACE_MIN: u64 = 1024;
+/// Bytes of all streams a second with which a client counts as one that takes what its line can: each stream may have
+/// little of it then.
+const CONNECTION_PACE: u64 = 64 * 1024;
+
+/// Since when bytes wait without a break, and what had been taken by then.
+#[derive(Clone, Copy)]
+struct Pace {
+    since: Instant,
+    /// Of the stream.
+    taken: u64,
+    /// Of all streams.
+    all: u64,
 }
 
 /// One stream.
@@ -44,6 +67,9 @@ pub(crate) struct Stream {
     unwritten: Cell<usize>,
     /// When the newest of them were taken, or the first of them came.
     moved: Cell<Instant>,
+    /// Bytes of its answer that were taken.
+    taken: Cell<u64>,
+    pace: Cell<Pace>,
     task: RefCell<Option<Waker>>,
     /// Its task waits for the last byte to be taken.
     waits: Cell<bool>,
@@ -64,6 +90,8 @@ impl Streams {
             opened: Cell::new(0),
             resets: RefCell::default(),
             over: Cell::new(false),
+            held: Arc::new(BodyMemory::part()),
+            taken: Cell::new(0),
         })
     }
 
@@ -73,6 +101,12 @@ impl Streams {
             streams: self.clone(),
             unwritten: Cell::new(0),
             moved: Cell::new(Instant::now()),
+            taken: Cell::new(0),
+            pace: Cell::new(Pace {
+                since: Instant::now(),
+                taken: 0,
+                all: 0,
+            }),
             task: RefCell::default(),
             waits: Cell::new(false),
             given_up: Cell::new(false),
@@ -129,7 +163,7 @@ impl Streams {
         idle.then(|| self.idle_since.get())
     }
 
-    /// Gives up the streams of which the client has taken nothing for `patience` though there is something. True: one of
+    /// Gives up the streams of which the client has taken nothing, or too little, for `patience` though there is something. True: one of
     /// them cannot be given up any more, since its task has done all it could; only the connection can.
     pub(crate) fn give_up(&self, patience: Duration) -> bool {
         for stream in &*self.running.borrow() {
@@ -160,6 +194,7 @@ impl Stream {
     pub(crate) fn hand_over(self: &Rc<Self>, bytes: Bytes) -> Unwritten {
         if self.unwritten.get() == 0 {
             self.moved.set(Instant::now());
+            self.begin_pace();
         }
         self.unwritten.set(self.unwritten.get() + bytes.len());
         Unwritten {
@@ -175,6 +210,8 @@ impl Stream {
         let left = self.unwritten.get() - count;
         self.unwritten.set(left);
         self.moved.set(Instant::now());
+        self.taken.set(self.taken.get() + count as u64);
+        self.streams.taken.set(self.streams.taken.get() + count as u64);
         if left == 0 && self.waits.take() {
             self.wake();
         }
@@ -209,13 +246,44 @@ impl Stream {
         *self.client.borrow_mut() = Rc::downgrade(client);
     }
 
-    /// Whether something waits for a client that has taken nothing of it for `patience`, or whose answer must be over: the
+    /// What the held answers of its connection take.
+    pub(crate) fn held(&self) -> &Arc<BodyMemory> {
+        &self.streams.held
+    }
+
+    fn begin_pace(&self) {
+        self.pace.set(Pace {
+            since: Instant::now(),
+            taken: self.taken.get(),
+            all: self.streams.taken.get(),
+        });
+    }
+
+    /// Whether what waits has waited for `patience`, and the client has taken too little meanwhile. Otherwise the next such
+    /// span begins.
+    fn is_slow(&self, patience: Duration) -> bool {
+        let Pace { since, taken, all } = self.pace.get();
+        let waited = since.elapsed();
+        if waited < patience {
+            return false;
+        }
+        let least = |pace: u64| pace.saturating_mul(waited.as_secs());
+        let slow = self.taken.get() - taken < least(PACE_MIN)
+            && self.streams.taken.get() - all < least(CONNECTION_PACE);
+        if !slow {
+            self.begin_pace();
+        }
+        slow
+    }
+
+    /// Whether something waits for a client that has taken nothing, or too little, of it for `patience`, or whose answer must be over: the
     /// codec asks the answer for nothing then, so that it cannot end itself.
     fn is_stuck(&self, patience: Duration) -> bool {
         let client = self.client.borrow().upgrade();
         let deadline = client.and_then(|client| client.exchange.deadline.get());
         let overdue = || deadline.is_some_and(|at| at <= Instant::now());
-        self.unwritten.get() > 0 && (overdue() || self.moved.get().elapsed() >= patience)
+        self.unwritten.get() > 0
+            && (overdue() || self.moved.get().elapsed() >= patience || self.is_slow(patience))
     }
 
     fn wake(&self) {

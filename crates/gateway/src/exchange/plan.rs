@@ -2,11 +2,14 @@
 
 use super::attempt::{Answer, Deadlines, Failure, Rest};
 use super::headers::{self, X_REQUEST_ID};
+use super::held::{Held, Memories};
 use super::intake::Intake;
 use super::run::Run;
 use super::upload::{Upload, UploadBody};
+use crate::client::connection::Client;
 use crate::server::Worker;
 use crate::snapshot::{RouteEntry, Upstream};
+use crate::upstream::alert;
 use crate::upstream::connect::ConnectError;
 use crate::upstream::link::{Incoming, Link, LinkError, RequestBody, SendFailure};
 use bytes::{Bytes, BytesMut};
@@ -24,8 +27,6 @@ use tokio::time::{Instant, timeout_at};
 use weighbridge_config::resolved::Usage;
 use weighbridge_wire::{Api, StreamObserver, Timeout, UnaskedUsage, body_error, retry_after, rewrite};
 
-/// Largest answer that is held back whole before its head is sent; beyond it, it is relayed as it comes.
-const HELD_MAX: usize = 256 * 1024;
 /// Most bytes of an error answer, or of a stream's first event, that are read before deciding.
 const LOOK_MAX: usize = 64 * 1024;
 /// Longest time for which the text of an error answer is read, after its head.
@@ -50,6 +51,9 @@ pub(crate) struct Plan {
     asks_for_usage: bool,
     /// Whether a request that was surely not served may be sent again.
     resend: bool,
+    client: Rc<Client>,
+    /// How far answers may fill the memory of all bodies, bytes.
+    held_limit: usize,
     pub(crate) deadlines: Deadlines,
 }
 
@@ -107,7 +111,12 @@ impl Plan {
         let uri = uri(upstream, intake).ok_or_else(|| {
             Failure::Broken("the endpoint's URL and the request's query make no valid URI".into())
         })?;
+        let server = &run.flight.snapshot.config.server;
+        let memory = &run.flight.worker.gateway.body_memory;
         Ok(Self {
+            client: run.flight.client.clone(),
+            // The other half is left for requests.
+            held_limit: memory.limit(server.body_memory, server.max_body) / 2,
             worker: run.flight.worker.clone(),
             upstream: upstream.clone(),
             api: intake.api,
@@ -157,7 +166,7 @@ impl Plan {
             match link.send(self.request()).await {
                 Ok(response) => break response,
                 Err(failure) if self.may_resend(&link, &failure) => link = self.connect(Some(&link)).await?,
-                Err(failure) => return Err(unanswered(&failure)),
+                Err(failure) => return Err(unanswered(&failure, self.upstream.shows_certificate())),
             }
         };
         let said = response
@@ -247,18 +256,22 @@ impl Plan {
     async fn begin_whole(self, head: Head) -> Result<Answer, Failure> {
         let Head { mut link, response } = head;
         let (parts, mut body) = response.into_parts();
-        let mut held = Bytes::new();
+        let mut held = Held::default();
+        let memories = Memories {
+            all: (&self.worker.gateway.body_memory, self.held_limit),
+            connection: self.client.held(),
+        };
         // What is no JSON says nothing that would have to be known before it is passed on.
         let flows = self.api.answers_any_type() && !is_json(&parts.headers);
         loop {
-            match next(&mut link, &mut body).await {
-                Some(Ok(data)) => held = joined(held, data),
+            let holds = match next(&mut link, &mut body).await {
+                Some(Ok(data)) => held.add(data, || body.size_hint().exact(), &memories),
                 Some(Err(error)) => return Err(Failure::Broken(format!("the answer broke off: {error}"))),
                 None => break,
-            }
-            if held.len() > HELD_MAX || (flows && !held.is_empty() && !body.is_end_stream()) {
+            };
+            if !holds || (flows && held.len() > 0 && !body.is_end_stream()) {
                 let rest = Rest::Pieces {
-                    first: held,
+                    first: held.into_bytes(),
                     link,
                     body,
                     deadlines: self.deadlines,
@@ -272,6 +285,7 @@ impl Plan {
             }
         }
         self.give_back(link).await;
+        let held = held.into_bytes();
         if let Some(error) = body_error(&held).filter(|_| self.api != Api::Passthrough) {
             let status = error.status.unwrap_or(500);
             return Err(Failure::InBand {
@@ -387,10 +401,13 @@ fn no_event() -> Failure {
 }
 
 /// A request of which nothing was written, or which the upstream says it has not begun with, may go elsewhere; of any
-/// other, nobody knows what became.
-fn unanswered(failure: &SendFailure) -> Failure {
+/// other, nobody knows what became. An engine that refuses the certificate which the gateway `shows`, or misses one, has
+/// not read the request.
+fn unanswered(failure: &SendFailure, shows: bool) -> Failure {
     let http2 = matches!(failure.error, LinkError::Http2(_));
-    if !failure.written {
+    if let Some(alert) = failure.alert {
+        Failure::Connect(ConnectError::Other(alert::text(alert, shows)))
+    } else if !failure.written {
         Failure::Connect(ConnectError::Other(if http2 {
             format!("the upstream did not take the request: {}", failure.error)
         } else {
@@ -464,7 +481,7 @@ mod tests {
             };
             tokio::join!(link.send(request), read_and_close).0
         };
-        unanswered(&failure.err().unwrap()).ending()
+        unanswered(&failure.err().unwrap(), false).ending()
     }
 
     #[tokio::test]

@@ -154,3 +154,60 @@ fn many_streams_of_one_connection_are_served_side_by_side() {
     expect_outcomes(&door.gateway, "ok", 200.0);
     assert_eq!(door.gateway.metrics().value("weighbridge_connections", &[]), 1.0);
 }
+
+#[test]
+fn whole_answers_that_nobody_reads_are_within_the_memory_of_bodies() {
+    const BIG: &str = "big=200000";
+    let upstream = Upstream::start("a");
+    let pools = H2.pool(&upstream, "");
+    let door = Door::new(H2, ("max_body: 1MiB, body_memory: 2MiB", &pools));
+    let used = || door.gateway.metrics().value("weighbridge_body_memory_bytes", &[]);
+    let unread_by = door.session();
+    let begin = |_| {
+        unread_by
+            .begin(&door.whole(Api::Chat, BIG))
+            .unwrap()
+            .head(PATIENCE)
+            .unwrap()
+    };
+    // The first takes its part, and the last ones find no room.
+    let mut unread = vec![begin(0)];
+    assert!(used() >= 200_000.0, "{}", used());
+    unread.extend((1..20).map(begin));
+    let full = used();
+    assert!((800_000.0..=1_048_576.0).contains(&full), "{full}");
+    // Others are served meanwhile, with large answers and large requests.
+    for _ in 0..3 {
+        let whole = door.session().begin(&door.whole(Api::Chat, BIG)).unwrap();
+        let answer = whole.response(PATIENCE).unwrap();
+        assert!(answer.status == 200 && answer.body.len() > 200_000);
+    }
+    // So are these, once they are read.
+    for answer in &mut unread {
+        assert!(answer.finish(PATIENCE).is_whole());
+        assert!(answer.body().len() > 200_000);
+    }
+    assert!(eventually(PATIENCE, || used() == 0.0), "{}", used());
+    let gone = begin(0);
+    assert!(used() >= 200_000.0);
+    gone.abort();
+    assert!(eventually(PATIENCE, || used() == 0.0), "{}", used());
+    expect_outcomes(&door.gateway, "ok", 24.0);
+}
+
+#[test]
+fn whole_answers_of_one_connection_have_a_bound_of_their_own() {
+    let upstream = Upstream::start("a");
+    let door = Door::to(H2, &upstream, "");
+    let session = door.session();
+    let request = door.whole(Api::Chat, "big=200000");
+    let mut unread: Vec<_> = (0..40)
+        .map(|_| session.begin(&request).unwrap().head(PATIENCE).unwrap())
+        .collect();
+    let used = || door.gateway.metrics().value("weighbridge_body_memory_bytes", &[]);
+    assert!((3_000_000.0..=f64::from(4 << 20)).contains(&used()), "{}", used());
+    for answer in &mut unread {
+        assert!(answer.finish(PATIENCE).is_whole() && answer.body().len() > 200_000);
+    }
+    assert!(eventually(PATIENCE, || used() == 0.0), "{}", used());
+}

@@ -89,6 +89,7 @@ pub(crate) type Wrong = (String, &'static str);
 /// The bytes of a PEM file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Wrong> {
     const HINT: &str = "give the path of a PEM file, relative to this config file";
+    crate::load::regular(path).map_err(|reason| (format!("the file cannot be read: {reason}"), HINT))?;
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
     read.map_err(|error| {

@@ -84,7 +84,17 @@ struct Source<'a> {
 
 /// Reads the file at `path`, called `name` in problems.
 pub(crate) fn read_named(path: &Path, name: &str) -> Result<String, Problems> {
-    read(path).map_err(|message| {
+    named(name, read(path))
+}
+
+/// As [`read_named`], of a file that is watched.
+pub(crate) fn read_watched(path: &Path, name: &str) -> Result<String, Problems> {
+    let regular = regular(path).map_err(|reason| format!("the file cannot be read: {reason}"));
+    named(name, regular.and_then(|_| read(path)))
+}
+
+fn named(name: &str, read: Result<String, String>) -> Result<String, Problems> {
+    read.map_err(|message| {
         let problem = Problem {
             file: name.to_owned(),
             line: 0,
@@ -95,6 +105,33 @@ pub(crate) fn read_named(path: &Path, name: &str) -> Result<String, Problems> {
         };
         Problems::new(vec![problem])
     })
+}
+
+/// A hash of what the file at `path` holds, as a look at a watched file takes it: nothing is read that could block or has
+/// no end, nor more than a config may have.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn hash_file(path: &Path) -> Result<String, String> {
+    let told = |error: std::io::Error| crate::secret::reason(&error);
+    if regular(path)? > yaml::BYTES_MAX as u64 {
+        return Err("the file is larger than 4 MiB".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let limit = yaml::BYTES_MAX as u64 + 1;
+    std::fs::File::open(path)
+        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+        .map_err(told)?;
+    Ok(text_hash(&bytes))
+}
+
+/// The length of the regular file at `path`, in bytes. Opening anything else, a pipe above all, may block for ever.
+pub(crate) fn regular(path: &Path) -> Result<u64, String> {
+    let about = std::fs::metadata(path).map_err(|error| crate::secret::reason(&error))?;
+    match about.is_file() {
+        true => Ok(about.len()),
+        false => Err("it is no regular file".to_owned()),
+    }
 }
 
 fn read(path: &Path) -> Result<String, String> {

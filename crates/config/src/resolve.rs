@@ -17,7 +17,7 @@ use crate::warnings;
 use crate::yaml::Tree;
 pub(crate) use discovery::read_endpoints;
 pub(crate) use pools::Resolved;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weighbridge_core::spec::FleetSpec;
 
 /// Resolves a file at the time `now` (Unix seconds, for keys that have ended). What is wrong is reported to the reader; the result counts only if nothing was.
@@ -117,15 +117,51 @@ impl Endpoint {
     /// Whether it certainly is a listener of this machine; other names of it are not looked up.
     #[must_use]
     pub fn reaches(&self, listen: SocketAddr) -> bool {
-        let host = match self.url.host.as_str() {
-            "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            host => host.parse().ok(),
-        };
-        let literal = host.map(|host| SocketAddr::new(host, self.url.port));
+        let literal = address_of(&self.url.host).map(|host| SocketAddr::new(host, self.url.port));
+        let own = listen.ip().to_canonical();
         literal.iter().chain(&self.addresses).any(|address| {
-            let host = address.ip();
-            let same = host == listen.ip() || (listen.ip().is_unspecified() && host.is_loopback());
+            // The system takes "any address" for its own.
+            let host = match address.ip().to_canonical() {
+                IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+                host => host,
+            };
+            let same = host == own || (own.is_unspecified() && host.is_loopback());
             same && address.port() == listen.port()
         })
     }
+}
+
+/// The address that `host` spells; none: a name.
+fn address_of(host: &str) -> Option<IpAddr> {
+    match host {
+        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        host => host.parse().ok().or_else(|| classic_ipv4(host).map(IpAddr::V4)),
+    }
+}
+
+/// What the system's resolver takes for an IPv4 address beside four decimal numbers: one to four numbers in decimal, octal
+/// or hexadecimal, of which the last fills all that is left (POSIX, `inet_addr`).
+fn classic_ipv4(host: &str) -> Option<Ipv4Addr> {
+    let number = |text: &str| {
+        let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => (digits, 16),
+            None if text.len() > 1 && text.starts_with('0') => (text, 8),
+            None => (text, 10),
+        };
+        let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        u32::from_str_radix(digits, radix).ok().filter(|_| plain)
+    };
+    let numbers: Option<Vec<u32>> = host.split('.').map(number).collect();
+    let numbers = numbers?;
+    let (last, heads) = numbers.split_last()?;
+    if heads.len() > 3 || heads.iter().any(|head| *head > 255) {
+        return None;
+    }
+    let room = 32 - 8 * heads.len();
+    if u64::from(*last) >= 1 << room {
+        return None;
+    }
+    let head = (heads.iter().zip([24, 16, 8])).fold(0, |sum, (head, shift)| sum | (head << shift));
+    Some(Ipv4Addr::from(head | last))
 }

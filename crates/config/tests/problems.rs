@@ -535,6 +535,14 @@ fn the_gateway_is_not_its_own_engine() {
         "http://127.0.0.1, 'http://[::1]/a'",
         &[told(0, "server.listen"), told(1, "server.listen")],
     );
+    let mine = |count: usize| -> Vec<_> { (0..count).map(|index| told(index, "server.listen")).collect() };
+    check(
+        "",
+        "http://127.1:8800, http://2130706433:8800, http://0x7f.1:8800, http://0177.0.0.1:8800, 'http://[::ffff:127.0.0.1]:8800', http://0.0.0.0:8800",
+        &mine(6),
+    );
+    let others = "pools: [{name: a, endpoints: [http://127.2:8800, http://256.1:8800, http://0x7g.1:8800, http://1.2.3.4.5:8800]}]";
+    assert!(load(others).is_ok(), "{:?}", load(others).err());
     let apart =
         "pools: [{name: a, endpoints: [http://127.0.0.1:8802, http://127.0.0.2:8800, http://gpu1:8800]}]";
     assert!(load(apart).is_ok());

@@ -57,7 +57,7 @@ async fn probe(upstream: &Upstream) -> bool {
 }
 
 async fn reach(upstream: &Upstream) -> Result<(), String> {
-    let reached = upstream.addresses.connect().await;
+    let reached = upstream.addresses.connect(&upstream.pool.own).await;
     if let (Err(_), Some(bell)) = (&reached, &upstream.pool.bell) {
         bell.notify_one();
     }

@@ -183,7 +183,5 @@ impl Reloader {
 
 /// What the file holds, in short; none if it cannot be read.
 fn hash(path: &Path) -> Option<String> {
-    std::fs::read(path)
-        .ok()
-        .map(|text| weighbridge_config::text_hash(&text))
+    weighbridge_config::hash_file(path).ok()
 }

@@ -97,6 +97,7 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
 pub fn start(setup: Setup, listener: TcpListener, workers: usize) -> Result<Running, StartError> {
     let listen = listener.local_addr().map_err(StartError::Thread)?;
     let (gateway, queues) = Gateway::with_queues(setup).map_err(StartError::Config)?;
+    gateway.fleet.own.listens(listen);
     let keeper = gateway.clone();
     let mut threads = vec![spawn("keeper".into(), move || async move {
         tokio::task::spawn_local(probes::run(keeper.clone(), queues.probes));

@@ -3,6 +3,7 @@
 use crate::discovery::Bell;
 use crate::telemetry::metrics::{AttemptCounters, Metrics, TargetSeries};
 use crate::upstream::addresses::Addresses;
+use crate::upstream::own::Own;
 use crate::upstream::tls;
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderName};
@@ -82,6 +83,8 @@ pub(crate) struct SessionKeys {
 pub(crate) struct PoolEntry {
     pub(crate) config: resolved::Pool,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    /// Where no endpoint can be.
+    pub(crate) own: Own,
     /// Header that carries each upstream key; empty: no key is sent.
     pub(crate) credentials: Vec<(HeaderName, HeaderValue)>,
     /// Texts that must never reach a client: its keys in every form, the longest first.
@@ -97,6 +100,8 @@ pub(crate) struct Carried {
     pub(crate) previous: Option<Arc<Snapshot>>,
     /// Bells of sources, by pool.
     pub(crate) bells: BTreeMap<Arc<str>, Bell>,
+    /// Where the gateway itself listens.
+    pub(crate) own: Own,
 }
 
 /// A pool with the `host` header of each of its endpoints.
@@ -387,6 +392,7 @@ impl PoolEntry {
             credentials,
             secrets: crate::secrets::forms(secrets.iter().map(String::as_str)),
             bell: carried.bells.get(&pool.name).cloned(),
+            own: carried.own.clone(),
         })
     }
 }

@@ -7,5 +7,6 @@ pub(crate) mod connect;
 mod http1;
 mod http2;
 pub(crate) mod link;
+pub(crate) mod own;
 pub(crate) mod pool;
 pub(crate) mod tls;

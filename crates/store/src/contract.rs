@@ -115,3 +115,49 @@ pub fn homes(store: &dyn Homes, room: usize) {
         assert_eq!(found, Some(home("a", &one)), "{number} of {room}");
     }
 }
+
+/// Homes of several owners in a store that holds `room` of them: when it is full, the owner with the most loses its oldest.
+///
+/// # Panics
+/// If the store breaks the contract.
+pub fn fair_homes(store: &dyn Homes, room: usize) {
+    let owner = |name: &str| Some(Owner::Key(name.into()));
+    let put = |id: &str, owner: &Option<Owner>| {
+        let home = Home {
+            route: "r".into(),
+            pool: "p".into(),
+            endpoint: "e".into(),
+            upstream_key: 0,
+            owner: owner.clone(),
+        };
+        store.put(id, home, 0);
+    };
+    let kept = |id: String, owner: &Option<Owner>| store.find(&id, owner.as_ref(), 59).is_some();
+    let (flood, small, nobody) = (owner("flood"), owner("small"), None);
+    put("resp_0", &small);
+    put("resp_0", &nobody);
+    for number in 0..room + 10 {
+        put(&format!("resp_{number}"), &flood);
+    }
+    for other in [&small, &nobody] {
+        assert!(kept("resp_0".into(), other), "one owner pushed out another's");
+    }
+    assert!(!kept("resp_11".into(), &flood) && kept("resp_12".into(), &flood));
+    // Whoever comes later gets a share all the same, and no more than one.
+    for number in 1..room {
+        put(&format!("resp_{number}"), &small);
+    }
+    let held = |owner: &Option<Owner>| {
+        (0..room + 10)
+            .filter(|number| kept(format!("resp_{number}"), owner))
+            .count()
+    };
+    let (flooded, smalls) = (held(&flood), held(&small));
+    assert!(flooded.abs_diff(smalls) <= 1, "{flooded} and {smalls}");
+    assert_eq!(flooded + smalls + 1, room);
+    assert!(kept(format!("resp_{}", room + 9), &flood), "the oldest go first");
+    assert!(
+        kept("resp_0".into(), &nobody),
+        "a small owner lost to greater ones"
+    );
+}

@@ -93,7 +93,7 @@ pub struct Home {
 }
 
 /// Who may ask for a response: every key of the tenant that made it, or the key itself where it belongs to none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// The keys of this tenant.
     Tenant(Arc<str>),
@@ -112,7 +112,8 @@ impl Owner {
     }
 }
 
-/// Where stored responses are, by their ids. Bounded: the oldest are forgotten first, and all after a time.
+/// Where stored responses are, by their ids. Bounded: where there are too many, the owner with the most loses its oldest;
+/// and all are forgotten after a time.
 pub trait Homes: Send + Sync {
     /// Notes where the response `id` of `owner` is, as of `unix_seconds`. Two owners may have responses of one id.
     fn put(&self, id: &str, home: Home, unix_seconds: i64);

@@ -100,7 +100,7 @@ pub(crate) fn read_endpoints(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(Endpoints, Vec<Problem>), Problems> {
     let name = path.display().to_string();
-    let text = load::read_named(path, &name)?;
+    let text = load::read_watched(path, &name)?;
     let (tree, mut faults) = yaml::parse(&name, &text);
     let Some(tree) = tree else {
         let said = |line: &str| !line.trim_start().is_empty() && !line.trim_start().starts_with('#');

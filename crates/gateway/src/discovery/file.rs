@@ -2,9 +2,10 @@
 
 use super::watch::Look;
 use crate::settling::Settling;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use weighbridge_config::discovery::read_endpoints;
+use weighbridge_config::hash_file;
 
 /// Time between two looks. The content is compared, so that every way of changing it is seen, on any file system.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);
@@ -19,13 +20,13 @@ pub(super) struct Looker {
     good: bool,
 }
 
-/// A hash of what the file holds; none: it cannot be read.
-type Content = Option<String>;
+/// A hash of what the file holds, or why it cannot be read.
+type Content = Result<String, String>;
 
 impl Looker {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
-            looks: Settling::new(content(&path)),
+            looks: Settling::new(hash_file(&path)),
             path,
             tried: None,
             good: false,
@@ -34,7 +35,7 @@ impl Looker {
 
     /// None: nothing has happened that could be told.
     pub(super) fn look(&mut self) -> Option<Look> {
-        let now = content(&self.path);
+        let now = hash_file(&self.path);
         let told = |answered, found, error| {
             Some(Look {
                 answered,
@@ -61,11 +62,6 @@ impl Looker {
             Err(problems) => told(false, None, Some(problems.to_string())),
         }
     }
-}
-
-fn content(path: &Path) -> Content {
-    let text = std::fs::read(path).ok()?;
-    Some(weighbridge_config::text_hash(&text))
 }
 
 #[cfg(test)]
@@ -124,6 +120,28 @@ mod tests {
         file.write("- http://h:1\n- http://h:3\n");
         assert_eq!(file.look(), None);
         assert_eq!(file.look(), Some(Ok(vec!["h:1".into(), "h:3".into()])));
+    }
+
+    #[test]
+    fn what_is_no_file_or_has_no_end_holds_up_nobody() {
+        let mut file = Watched::new("endless");
+        let path = file.looker.path.clone();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        assert_eq!(file.look(), None);
+        let error = file.look().unwrap().unwrap_err();
+        assert!(error.contains("no regular file"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        // Sparse, so that only its length is large.
+        std::fs::File::create(&path).unwrap().set_len(300 << 20).unwrap();
+        assert_eq!(file.look(), None);
+        let error = file.look().unwrap().unwrap_err();
+        assert!(error.contains("larger than 4 MiB"), "{error}");
+        assert_eq!(file.look(), None);
+        std::fs::remove_file(&path).unwrap();
+        file.write("- http://h:1\n");
+        file.look();
+        assert_eq!(file.look(), Some(Ok(vec!["h:1".into()])));
     }
 
     #[test]

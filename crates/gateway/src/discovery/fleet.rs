@@ -5,6 +5,7 @@ use super::watch::{Look, Watch};
 use super::{Bell, Set, SourceShown};
 use crate::gateway::Gateway;
 use crate::snapshot::Carried;
+use crate::upstream::own::Own;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub(crate) struct Fleet {
     /// Some set is newer than what the gateway runs on.
     pub(super) changed: Notify,
     watches: mpsc::UnboundedSender<Watch>,
+    /// Where the gateway itself listens, which no endpoint can be.
+    pub(crate) own: Own,
 }
 
 struct State {
@@ -72,6 +75,7 @@ impl Fleet {
             answered: Condvar::new(),
             changed: Notify::new(),
             watches,
+            own: Own::default(),
         };
         let mut state = fleet.lock();
         state.sources = fleet.sources_of(&config, &mut state);
@@ -84,6 +88,7 @@ impl Fleet {
         Carried {
             previous: None,
             bells: self.lock().bells(),
+            own: self.own.clone(),
         }
     }
 
@@ -247,6 +252,7 @@ impl Gateway {
         let carried = Carried {
             previous: None,
             bells: state.bells(),
+            own: fleet.own.clone(),
         };
         let taken = self.install(state.effective(), &carried);
         if taken.is_err() {
@@ -265,7 +271,8 @@ impl Gateway {
     /// Takes the newest sets of all sources, if they differ from what is running.
     pub(super) fn take_found(&self) {
         // Held throughout: a reload in between would be undone.
-        let state = self.fleet.lock();
+        let fleet = &self.fleet;
+        let state = fleet.lock();
         let config = state.effective();
         let running = self.snapshot_full();
         let changes = changes(&running.config, &config);
@@ -275,6 +282,7 @@ impl Gateway {
         let carried = Carried {
             previous: Some(running),
             bells: state.bells(),
+            own: fleet.own.clone(),
         };
         match self.install(config, &carried) {
             Ok(()) => changes.iter().for_each(Change::log),

@@ -1,5 +1,6 @@
 //! Where an endpoint is: its addresses, and a connection to one of them.
 
+use super::own::Own;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -53,10 +54,12 @@ impl Addresses {
 
     /// Connects to the first address that takes it; the caller bounds the time. A name whose known addresses all fail is
     /// looked up again at once, since the engine may have moved.
-    pub(crate) async fn connect(&self) -> io::Result<TcpStream> {
+    /// Addresses of the gateway itself, which `own` tells, take none.
+    pub(crate) async fn connect(&self, own: &Own) -> io::Result<TcpStream> {
+        let connect = |address| own.connect(address);
         match &self.fixed {
-            Some(fixed) => first_of(fixed, TcpStream::connect).await,
-            None => self.connect_by_name(|| self.look_up(), TcpStream::connect).await,
+            Some(fixed) => first_of(fixed, connect).await,
+            None => self.connect_by_name(|| self.look_up(), connect).await,
         }
     }
 

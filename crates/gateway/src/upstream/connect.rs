@@ -82,7 +82,7 @@ async fn open(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectErro
     let host = upstream.url.host.as_str();
     let stream = upstream
         .addresses
-        .connect()
+        .connect(&upstream.pool.own)
         .await
         .map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => ConnectError::Refused,

@@ -6,7 +6,7 @@
 
 use super::alert;
 use super::connect::Stream;
-use super::link::{Incoming, LinkError, READ_MAX, RequestBody, SendFailure};
+use super::link::{Incoming, LINES_MAX, LinkError, READ_MAX, RequestBody, SendFailure};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -60,7 +60,7 @@ impl Exclusive {
             said: said.clone(),
         };
         let (sender, codec) = Builder::new()
-            .max_headers(200)
+            .max_headers(LINES_MAX)
             .max_buf_size(READ_MAX)
             .handshake(TokioIo::new(stream))
             .await?;

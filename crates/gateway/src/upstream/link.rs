@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// Most bytes that one look at a socket reads, and so the largest head of an answer.
 pub(super) const READ_MAX: usize = 128 * 1024;
+/// Most header lines of an answer.
+pub(super) const LINES_MAX: usize = 200;
 
 /// What carries an exchange.
 pub(crate) struct Link {
@@ -61,6 +63,9 @@ pub(crate) enum LinkError {
     /// The body of the request could not be read to its end.
     #[error("the request's body broke off")]
     Upload,
+    /// The head of the answer has more than [`LINES_MAX`] lines.
+    #[error("its head has more than {LINES_MAX} lines")]
+    Lines,
 }
 
 impl LinkError {
@@ -69,7 +74,7 @@ impl LinkError {
         match self {
             Self::Http1(error) => error.is_incomplete_message() || error.is_closed() || is_io(error),
             Self::Http2(error) => fault::of(error) == Fault::Ended,
-            Self::Upload => false,
+            Self::Upload | Self::Lines => false,
         }
     }
 
@@ -84,6 +89,7 @@ impl LinkError {
             Self::Http1(error) => error.is_parse() || error.is_parse_too_large(),
             Self::Http2(error) => fault::of(error) == Fault::Malformed,
             Self::Upload => false,
+            Self::Lines => true,
         }
     }
 }

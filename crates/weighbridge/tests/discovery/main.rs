@@ -8,6 +8,7 @@
 )]
 
 mod churn;
+mod circles;
 mod dns;
 mod file;
 #[allow(dead_code, reason = "each area uses its own part")]

@@ -130,6 +130,18 @@ in_every_way! {
         assert_eq!(long.body().len(), 600_000);
     }
 
+    fn an_answer_has_at_most_200_header_lines(speaks) {
+        let engine = Engine::start(speaks, "a");
+        let gateway = engine.gateway("breaker: false");
+        let lines = |count: usize| vec!["h.x-many=y"; count].join(",");
+        let ask = |mode: &str| Api::Chat.whole(&gateway.url(""), mode).send();
+        assert_eq!(ask(&lines(150)).status, 200);
+        let many = ask(&lines(201));
+        assert_eq!(many.status, 502, "{}", many.text());
+        assert_eq!(many.header("x-many"), None);
+        assert_eq!(ask("").status, 200, "the next request is served");
+    }
+
     fn str_5_clocks_ring_and_tell_the_engine(speaks) {
         let engine = Engine::start(speaks, "a");
         let gateway = engine.gateway(CLOCKS);

@@ -1,6 +1,6 @@
 //! One exchange as a stream.
 
-use super::super::link::{Incoming, Link, LinkError, RequestBody, SendFailure};
+use super::super::link::{Incoming, LINES_MAX, Link, LinkError, RequestBody, SendFailure};
 use super::connection::{Connection, Lease};
 use super::fault::{self, Fault};
 use bytes::Bytes;
@@ -84,6 +84,8 @@ impl Stream {
             answer.as_mut().poll(cx).map_err(LinkError::Http2)
         });
         match answered.await {
+            // Dropping the answer resets the stream; the others of its connection go on.
+            Ok(response) if response.headers().len() > LINES_MAX => Err(failure(true, LinkError::Lines)),
             Ok(response) => {
                 connection.has_answered();
                 Ok(response.map(|stream| Incoming::Http2(Answer { stream, connection })))

@@ -15,6 +15,7 @@ MODULES = {
                "crates/wire/src/said.rs", "crates/wire/src/fields.rs"],
     "body": ["crates/wire/src/peek.rs", "crates/wire/src/peek/", "crates/wire/src/fields.rs", "crates/wire/src/estimate.rs",
              "crates/wire/src/error/upstream.rs"],
+    "form": ["crates/wire/src/form.rs", "crates/wire/src/form/"],
     "http_request": ["crates/gateway/src/exchange/headers.rs", "crates/gateway/src/exchange/intake.rs",
                      "crates/gateway/src/client/connection.rs", "crates/wire/src/api.rs"],
     "http_answer": ["crates/gateway/src/exchange/headers.rs", "crates/gateway/src/upstream/link.rs",

@@ -106,6 +106,10 @@ pub(crate) struct OneOrMany<T>(pub(crate) Vec<At<T>>);
 
 impl<T: FromNode> FromNode for OneOrMany<T> {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        if reader.is_empty_list(node) {
+            reader.problem(node, "the list is empty", "name at least one, or remove the key");
+            return None;
+        }
         if reader.tree.shape(node) == Shape::List {
             return Vec::from_node(reader, node).map(Self);
         }

@@ -1,5 +1,6 @@
 //! Who the gateway is under TLS, and whom it lets in: certificates and keys, loaded and found to fit together.
 
+use crate::certificates::tls_error;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -49,11 +50,9 @@ impl Identity {
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
             Error::InconsistentKeys(_) => {
-                Misfit::Key("this key does not belong to the certificate in `cert`".to_owned())
+                Misfit::Key("this key does not belong to the certificate".to_owned())
             }
-            Error::InvalidCertificate(why) => {
-                Misfit::Certificate(format!("the certificate cannot be used: {why:?}"))
-            }
+            Error::InvalidCertificate(why) => Misfit::Certificate(tls_error(&Error::InvalidCertificate(why))),
             error => Misfit::Key(format!("the key cannot be used: {error}")),
         })?;
         Ok(Self {
@@ -102,14 +101,21 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Wrong> {
     Ok(bytes)
 }
 
+/// The certificates of a chain in a PEM file, at least one.
+pub(crate) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Wrong> {
+    certificates(
+        pem,
+        "the file must hold `-----BEGIN CERTIFICATE-----` and what follows, the certificate of the key first",
+    )
+}
+
 /// The certificates of a PEM file, at least one.
-pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Wrong> {
-    const HINT: &str = "the file must hold `-----BEGIN CERTIFICATE-----` and what follows, the server's own certificate first";
+fn certificates(pem: &[u8], hint: &'static str) -> Result<Vec<CertificateDer<'static>>, Wrong> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(("there is no certificate in the file".to_owned(), HINT)),
+        Ok(found) if found.is_empty() => Err(("there is no certificate in the file".to_owned(), hint)),
         Ok(found) => Ok(found),
-        Err(error) => Err((format!("the file is no PEM file: {error}"), HINT)),
+        Err(error) => Err((format!("the file is no PEM file: {error}"), hint)),
     }
 }
 
@@ -130,12 +136,14 @@ pub(crate) fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, Wrong> {
 
 /// The authorities of a PEM file.
 pub(crate) fn authorities(pem: &[u8]) -> Result<RootCertStore, Wrong> {
+    const HINT: &str = "give the certificates of the authorities that sign what the other side shows, each from `-----BEGIN CERTIFICATE-----` on";
     let mut store = RootCertStore::empty();
-    for certificate in certificates(pem)? {
+    for certificate in certificates(pem, HINT)? {
         store.add(certificate).map_err(|error| {
+            let why = tls_error(&error);
             (
-                format!("a certificate in the file cannot be used as an authority: {error}"),
-                "give the certificates of the authorities that sign your clients' certificates",
+                format!("a certificate in the file cannot be used as an authority: {why}"),
+                HINT,
             )
         })?;
     }

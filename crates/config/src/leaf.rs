@@ -355,11 +355,15 @@ impl Reader<'_> {
             self.not_yet(node, &format!("{key}: {written}"));
             return None;
         }
-        let number = self.tree.shape(node) == Shape::Number;
-        let word = if number && words.contains(&written.as_str()) {
-            written.clone()
-        } else {
-            self.text(node, &wanted)?
+        let word = match self.tree.shape(node) {
+            Shape::Number if words.contains(&written.as_str()) => written.clone(),
+            // Quotes would not make a word of it.
+            Shape::Number | Shape::Flag => {
+                let (message, hint) = unknown(&written, "word", words);
+                self.problem(node, message, hint);
+                return None;
+            }
+            _ => self.text(node, &wanted)?,
         };
         if words.contains(&word.as_str()) {
             return Some(word);

@@ -9,6 +9,7 @@ pub mod problems;
 pub mod resolved;
 
 mod address;
+mod certificates;
 mod diff;
 mod forms;
 mod identity;
@@ -28,6 +29,7 @@ mod vars;
 mod warnings;
 mod yaml;
 
+pub use certificates::{tls_error, tls_io_error};
 pub use diff::{diff, refuses_reload};
 pub use identity::Identity;
 pub use load::{Loaded, load, load_beside, load_str, text_hash};

@@ -35,6 +35,8 @@ pub const OWN_PATHS: [&str; 23] = [
     "/v1/models",
     "/v1/responses",
 ];
+/// Those of a later version.
+const LATER: [&str; 2] = ["/v1/batches", "/v1/files"];
 const TREES: [&str; 4] = ["/v1/batches", "/v1/files", "/v1/models", "/v1/responses"];
 
 /// A path that is passed through: one, or with `/*` at its end all below it.
@@ -114,6 +116,13 @@ impl FromNode for PassedPath {
                     .into_iter()
                     .find(|tree| path == *tree || inside(&path, tree))
             });
+        if let Some(later) = LATER
+            .into_iter()
+            .find(|tree| path == *tree || inside(&path, tree))
+        {
+            reader.not_yet(node, later);
+            return None;
+        }
         if let Some(own) = shadowed {
             reader.problem(
                 node,

@@ -147,6 +147,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn entries(&mut self, node: NodeId, keys: &Keys<'_>) -> Option<Vec<(String, NodeId)>> {
         let Value::Map(entries) = self.tree.value(node) else {
             self.unexpected(node, "a map");
+            let path = self.tree.path(node);
+            if let Some(problem) = self.problems.last_mut() {
+                let known = keys.known.iter().map(|key| plain(key)).collect::<Vec<_>>();
+                let usual = || format!("write a map of settings; known: {}", known.join(", "));
+                problem.hint = Some(example(&path).map_or_else(usual, str::to_owned));
+            }
             return None;
         };
         let entries = entries.clone();
@@ -213,7 +219,13 @@ impl<'a> Reader<'a> {
             )
         } else {
             let (message, hint) = unknown(&entry.key, what, keys.known);
-            let here = belongs(&entry.key).map(|home| format!("{home}; {hint}"));
+            // Other gateways have pages' headers and methods listed, which are no keys of another section.
+            let here = match self.tree.path(entry.value).starts_with("cors.") {
+                true => Some(format!(
+                    "remove it: the gateway knows which headers and methods pages need; {hint}"
+                )),
+                false => belongs(&entry.key).map(|home| format!("{home}; {hint}")),
+            };
             (message, here.unwrap_or(hint))
         };
         let problem = self.place((entry.value, entry.mark), message, hint);
@@ -270,6 +282,20 @@ fn belongs(key: &str) -> Option<String> {
         .collect();
     let more = if homes.len() > HOMES_MAX { " or others" } else { "" };
     (!named.is_empty()).then(|| format!("`{key}` belongs to {}{more}", named.join(" or ")))
+}
+
+/// What to write where a map is wanted and people write something shorter.
+fn example(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "server.tls" => "write `tls: {cert: cert.pem, key: key.pem}`, the paths of two PEM files",
+        path if path.ends_with("].tls") => {
+            "write `tls: {ca: ca.pem}`; for the authorities of the system, leave `tls` out and write https:// URLs"
+        }
+        path if path.ends_with("].discovery") => {
+            "write `discovery: {file: endpoints.yaml}` or `discovery: {dns: engines.example:8000}`"
+        }
+        _ => return None,
+    })
 }
 
 /// A key without the `r#` that Rust's keywords need.

@@ -429,7 +429,8 @@ fn secrets_come_from_files_and_stay_hidden() {
             .unwrap()
     };
     write("key", b"sk-in-a-file\n");
-    write("ca.pem", b"-----\n");
+    let authority = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
+    write("ca.pem", authority.cert.pem().as_bytes());
     write("weighbridge.yaml", b"keys: [{name: a, key: file:key}]\nadmin: {token: file:key}\npools: [{name: p, endpoints: ['https://h?k=sk-in-url'], api_keys: ['file:key'], tls: {ca: ca.pem}}]\n");
     let path = directory.path().join("weighbridge.yaml");
     let loaded = weighbridge_config::load(&path, &common::env).unwrap();

@@ -61,7 +61,8 @@ fn what_is_no_config_is_refused() {
             "the file is empty | the smallest config is a list `pools` with one pool: a name and its endpoints",
         ],
     );
-    check("pools", &["a map is expected here, but this is text"]);
+    let told = bad("pools");
+    assert_eq!(told[0].message, "a map is expected here, but this is text");
     check("{}", &["the key `pools` is missing | add `pools: …`"]);
     check(
         "pools: []",
@@ -214,7 +215,9 @@ fn what_comes_later_is_refused_by_name() {
 fn wrong_types_and_ranges_say_what_is_wanted() {
     check(
         &pool("server: []"),
-        &["server: a map is expected here, but this is a list"],
+        &[
+            "server: a map is expected here, but this is a list | write a map of settings; known: listen, tls, max_body, body_memory, max_connections, drain_delay, drain_timeout, trusted_proxies, headers, passthrough, zone",
+        ],
     );
     check(
         &pool("server: {max_connections: 0}"),
@@ -234,7 +237,7 @@ fn wrong_types_and_ranges_say_what_is_wanted() {
             "server.passthrough[0]: the path `tokenize` does not begin with `/` | write a path such as `/tokenize`, or `/classify/*` for all below it",
             "server.passthrough[1]: the path `/a/../b` has an empty segment, or one of dots alone | write a path such as `/tokenize`, or `/classify/*` for all below it",
             "server.passthrough[2]: the path `/*` stands for everything | write a path such as `/tokenize`, or `/classify/*` for all below it",
-            "server.passthrough[3]: `/v1/files` would hide `/v1/files`, which the gateway serves by itself | name only paths that it does not serve",
+            "server.passthrough[3]: `/v1/files` is not supported yet | remove it; a later version takes it",
             "server.passthrough[4]: `/v1/models/x` would hide `/v1/models`, which the gateway serves by itself | name only paths that it does not serve",
             "server.passthrough[5]: `/v1/*` would hide `/v1/audio/speech`, which the gateway serves by itself | name only paths that it does not serve",
             "server.passthrough[6]: the path `/a b` holds characters other than letters, digits and `/ - . _ ~ : @` | write a path such as `/tokenize`, or `/classify/*` for all below it",
@@ -543,4 +546,63 @@ fn a_list_without_brackets_is_told_how_to_write_it() {
         "pools: [{name: a, endpoints: http://h:1}]",
         &["pools[0].endpoints: a list is expected here, but this is text | put it in square brackets: `[…]`"],
     );
+}
+
+#[test]
+fn what_is_short_of_a_map_or_a_word_is_told_with_what_to_write() {
+    let only = |text: &str, part: &str| {
+        let found = bad(text);
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown.len(), 1, "{text}: {shown:#?}");
+        assert!(
+            shown[0].contains(part) && !shown[0].contains("in quotes"),
+            "{text}: {shown:#?}"
+        );
+    };
+    only(
+        &pool("server: {tls: true}"),
+        "tls: {cert: cert.pem, key: key.pem}",
+    );
+    only(
+        "pools: [{name: a, discovery: eps.yaml}]",
+        "discovery: {file: endpoints.yaml}",
+    );
+    only(
+        "pools: [{name: a, endpoints: [https://h], tls: true}]",
+        "tls: {ca: ca.pem}",
+    );
+    only(&pool_with("http: 3"), "known: auto, 1, 2");
+    only(&route("targets: [a], usage: true"), "known: ");
+    let fallback = "targets: [a], fallback: [{route: r2, on: [500]}]}\n  - {name: r2, targets: [b]";
+    only(&route(fallback), "known: unavailable, 5xx, 429");
+    only(
+        &pool("cors: {origins: ['*'], headers: [x]}"),
+        "the gateway knows which headers",
+    );
+    let dns = "pools: [{name: a, discovery: {dns: {name: h, port: 1, resolver: []}}}]";
+    only(dns, "the list is empty");
+    only(
+        &pool("server: {passthrough: [/v1/files/x]}"),
+        "`/v1/files` is not supported yet",
+    );
+}
+
+#[test]
+fn a_file_of_endpoints_that_is_none_is_told_where_the_config_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.yaml");
+    std::fs::write(&path, "pools:\n  - name: a\n    discovery: {file: .}\n").unwrap();
+    let shown = weighbridge_config::load(&path, &|_| None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        shown.contains("w.yaml:3:") && shown.contains("pools[0].discovery.file: "),
+        "{shown}"
+    );
+    std::fs::write(&path, "pools:\n  - name: a\n    discovery: {file: e.yaml}\n").unwrap();
+    std::fs::write(directory.path().join("e.yaml"), "").unwrap();
+    let shown = weighbridge_config::load(&path, &|_| None)
+        .unwrap_err()
+        .to_string();
+    assert!(shown.contains("write `[]` for no endpoint"), "{shown}");
 }

@@ -78,7 +78,7 @@ pub struct Dispatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The last attempt was the answer, whatever it was; pass it on. `retry_after` is the soonest return of any
+    /// The last attempt was the answer, whatever it was, and whatever routes could not take the request since; pass it on. `retry_after` is the soonest return of any
     /// candidate, where the last answer asks the client to come back.
     Relay {
         /// Soonest return among the candidates.
@@ -98,4 +98,15 @@ pub enum Verdict {
     Unserved,
     /// The route was removed before the request arrived. 404.
     NoRoute,
+}
+
+impl Verdict {
+    /// How long the client is to wait, where it may come back.
+    pub(crate) fn wait(self) -> Option<Duration> {
+        match self {
+            Self::Relay { retry_after } => retry_after,
+            Self::Busy { retry_after } | Self::Unavailable { retry_after } => Some(retry_after),
+            Self::Unserved | Self::NoRoute => None,
+        }
+    }
 }

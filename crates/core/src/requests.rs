@@ -32,8 +32,8 @@ pub(crate) struct Request {
     pub(crate) failed_open: bool,
     /// Whether all attempts on this route failed to connect.
     pub(crate) all_refused: bool,
-    /// Why the route before could not serve it.
-    pub(crate) refusal: Option<Verdict>,
+    /// What it ends with if no other route takes it: its last attempt, or why none was made.
+    pub(crate) so_far: Option<Verdict>,
     /// The newest reason for going on with another route.
     pub(crate) cause: FallbackOn,
 }
@@ -88,6 +88,22 @@ impl Request {
     pub(crate) fn is_done_with(&self, route: RouteId) -> bool {
         let visited = self.trail.iter().any(|plan| plan.id == route);
         self.plan.id == route || (visited && !self.passed.iter().any(|(passed, _)| *passed == route))
+    }
+
+    /// Notes that a route cannot take it, and why. That says nothing of the attempts it had, which the client hears of;
+    /// where it had none, it hears of the route that is back soonest, the earlier one among equals.
+    pub(crate) fn refused(&mut self, why: Verdict) -> Verdict {
+        let told = match (self.so_far, why) {
+            (None, why) => why,
+            (Some(relay @ Verdict::Relay { .. }), _) => relay,
+            (Some(before), why) => match (before.wait(), why.wait()) {
+                (Some(one), Some(other)) if other < one => why,
+                (None, Some(_)) => why,
+                _ => before,
+            },
+        };
+        self.so_far = Some(told);
+        told
     }
 
     /// Notes that the route is left with something untried; once, so that no two routes can send it to and fro for ever.

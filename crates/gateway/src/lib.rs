@@ -21,6 +21,7 @@ pub mod reload;
 mod secrets;
 pub mod server;
 pub mod service;
+mod settling;
 pub mod snapshot;
 pub mod telemetry;
 mod upstream;

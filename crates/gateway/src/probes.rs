@@ -3,6 +3,7 @@
 use crate::driver;
 use crate::gateway::{Gateway, ProbeQueue};
 use crate::snapshot::Upstream;
+use crate::upstream::alert;
 use crate::upstream::connect::connect_once;
 use crate::upstream::link::RequestBody;
 use bytes::Bytes;
@@ -84,10 +85,10 @@ async fn ask(upstream: &Upstream, (path, expect, deadline): (&str, &[u16], Insta
     if let Some((name, value)) = upstream.pool.credentials.first() {
         request.headers_mut().insert(name, value.clone());
     }
-    let response = link
-        .send(request)
-        .await
-        .map_err(|failure| failure.error.to_string())?;
+    let response = link.send(request).await.map_err(|failure| match failure.alert {
+        Some(alert) => alert::text(alert, upstream.shows_certificate()),
+        None => failure.error.to_string(),
+    })?;
     let status = response.status();
     let healthy = if expect.is_empty() {
         status.is_success()

@@ -1,13 +1,16 @@
 //! Taking a new config while serving: when the file changes, on SIGHUP, when asked.
 
 use crate::gateway::Gateway;
+use crate::service::Service;
+use crate::settling::Settling;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use weighbridge_config::{Loaded, Problem, diff, load, refuses_reload};
+use weighbridge_config::{Config, Loaded, Problem, diff, load, refuses_reload};
 
 /// How often the files are looked at. Their content is compared, so that every way of changing them is seen: writing,
-/// renaming over them, swapping a symbolic link above them, on any file system.
+/// renaming over them, swapping a symbolic link above them, on any file system. A change is taken at the second look that
+/// finds it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How the newest reload went.
@@ -42,6 +45,7 @@ impl From<String> for Refused {
 pub struct Reloader {
     gateway: Arc<Gateway>,
     path: PathBuf,
+    taken: fn(&Config),
     state: Mutex<State>,
 }
 
@@ -68,6 +72,7 @@ impl Reloader {
         let reloader = Self {
             gateway,
             path,
+            taken: |_| {},
             state: Mutex::default(),
         };
         reloader.state().seen = Seen {
@@ -75,6 +80,12 @@ impl Reloader {
             tls: reloader.loaded_tls(),
         };
         reloader
+    }
+
+    /// Has `taken` told of each config that is taken, for what the process has beside its gateway.
+    #[must_use]
+    pub fn telling(self, taken: fn(&Config)) -> Self {
+        Self { taken, ..self }
     }
 
     fn loaded_tls(&self) -> Option<String> {
@@ -139,8 +150,10 @@ impl Reloader {
             tracing::warn!("{warning}");
         }
         let changes = diff(&running, &config);
+        let before = Service::of(&self.gateway);
         self.gateway.reconfigure(config)?;
-        for unserved in crate::service::unserved(&self.gateway, None) {
+        (self.taken)(&self.gateway.snapshot().config);
+        for unserved in before.lost(&self.gateway) {
             tracing::warn!("{unserved}");
         }
         Ok(changes)
@@ -148,18 +161,14 @@ impl Reloader {
 
     /// Reloads whenever the content of the config file, or of one that `server.tls` names, changes; for ever.
     pub async fn watch(&self) {
-        let mut before = self.state().seen.clone();
+        let mut looks = Settling::new(self.state().seen.clone());
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let now = self.look();
-            let seen = self.state().seen.clone();
-            // A certificate and its key are two files, and are seldom replaced in one step.
-            let settled = now.tls == seen.tls || now == before;
-            if now != seen && settled {
+            let settled = looks.settled(self.look());
+            if settled.is_some_and(|now| *now != self.state().seen) {
                 // The result has been logged; the next change is looked at all the same.
                 let _ = self.reload();
             }
-            before = now;
         }
     }
 

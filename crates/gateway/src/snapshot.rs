@@ -186,6 +186,11 @@ impl Upstream {
         &self.pool.config.name
     }
 
+    /// Whether its connections show a client certificate.
+    pub(crate) fn shows_certificate(&self) -> bool {
+        self.pool.config.tls.client_cert.is_some()
+    }
+
     /// Its URL as people may see it: what a query holds is masked.
     #[must_use]
     pub fn shown_url(&self) -> String {

@@ -5,10 +5,15 @@ use std::any::Any;
 use std::io::{IsTerminal, Write};
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Registry, reload};
 use weighbridge_gateway::telemetry::log::{Dropped, LogWriter};
 
 static WRITER: OnceLock<(LogWriter, Dropped)> = OnceLock::new();
+static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// Sends messages of this severity to standard error. Set once; in one process that runs several gateways the first wins.
 pub(crate) fn start(level: &str) -> std::io::Result<Flush> {
@@ -16,15 +21,35 @@ pub(crate) fn start(level: &str) -> std::io::Result<Flush> {
         let dropped = Dropped::default();
         let writer = LogWriter::start("messages", Box::new(std::io::stderr()), dropped.clone())?;
         if WRITER.set((writer.clone(), dropped)).is_ok() {
-            let lines = tracing_subscriber::fmt()
-                .with_max_level(level.parse().unwrap_or(tracing::Level::INFO))
+            let (filter, handle) = reload::Layer::new(threshold(level));
+            let lines = tracing_subscriber::fmt::layer()
                 .with_writer(Writer(writer))
                 .with_target(false)
                 .with_ansi(std::io::stderr().is_terminal());
-            let _ = lines.try_init();
+            let registry = tracing_subscriber::registry().with(filter).with(lines);
+            if registry.try_init().is_ok() {
+                let _ = LEVEL.set(handle);
+            }
         }
     }
     Ok(Flush)
+}
+
+/// From now on, messages of this severity.
+pub(crate) fn set_level(level: &str) {
+    if let Some(handle) = LEVEL.get() {
+        // It fails only where nothing is written any more.
+        let _ = handle.reload(threshold(level));
+    }
+}
+
+/// What our own crates say from `level` on, and what others say only from warnings on: the crates that read frames log one
+/// line for each below that, with whatever a peer put into it.
+fn threshold(level: &str) -> Targets {
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("weighbridge", level)
 }
 
 /// Messages that nobody read in time; none before [`start`].
@@ -112,6 +137,16 @@ fn shown(payload: &(dyn Any + Send)) -> &str {
 mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn crates_that_read_frames_tell_warnings_only() {
+        use tracing::Level;
+        let filter = threshold("trace");
+        assert!(filter.would_enable("weighbridge_gateway::client", &Level::TRACE));
+        assert!(filter.would_enable("h2::proto", &Level::WARN));
+        assert!(!filter.would_enable("h2::codec::framed_read", &Level::DEBUG));
+        assert!(!threshold("error").would_enable("h2::proto", &Level::WARN));
+    }
 
     #[test]
     fn a_panic_tells_its_place_and_no_data() {

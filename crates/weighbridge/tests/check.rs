@@ -46,6 +46,24 @@ ok: 1 pool, 2 endpoints, 1 route
 }
 
 #[test]
+fn who_may_come_in_is_summed_up() {
+    let files = tempfile::tempdir().unwrap();
+    let authority = weighbridge_test_engine::certificates::Authority::new("a");
+    authority.server().write(files.path());
+    authority.write(files.path(), "ca");
+    let at = files.path().display();
+    let config = format!(
+        "server: {{tls: {{cert: {at}/cert.pem, key: {at}/key.pem, client_ca: {at}/ca.pem}}}}\npools: [{{name: a, endpoints: [http://h:1]}}]\n"
+    );
+    let (code, out, err) = check(&config, &[]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(
+        out.contains("127.0.0.1:8800 for clients with a certificate that `client_ca` has signed;"),
+        "{out}"
+    );
+}
+
+#[test]
 fn a_bad_config_is_told_with_places_and_exit_code_2() {
     let (code, out, err) = check(
         "pools:\n  - name: a\n    endpoint: [http://h:1]\n    ramp: 10\n",

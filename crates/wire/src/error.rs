@@ -63,6 +63,21 @@ pub enum Timeout {
     Client,
 }
 
+impl Timeout {
+    /// Where its length is set: a config key of pools, or the client's header.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "timeouts.connect",
+            Self::FirstByte => "timeouts.first_byte",
+            Self::Idle => "timeouts.idle",
+            Self::Total => "timeouts.total",
+            Self::StreamTotal => "timeouts.stream_total",
+            Self::Client => "x-request-timeout-ms",
+        }
+    }
+}
+
 impl ErrorBody {
     /// An error of `status`, with no code of its own.
     #[must_use]
@@ -117,10 +132,10 @@ impl ErrorBody {
         }
     }
 
-    /// 400: no model in the body.
+    /// 400: no model in the body, and none in the header.
     #[must_use]
     pub fn no_model() -> Self {
-        let message = "The request names no model: set \"model\" in the body.";
+        let message = "The request names no model: set \"model\" in the body, or the header \"x-model\".";
         Self {
             param: Some("model".to_owned()),
             ..Self::coded(400, "missing_required_parameter", message)
@@ -260,7 +275,7 @@ impl ErrorBody {
         Self::coded(
             413,
             "request_too_large",
-            format!("The body is larger than {bytes_max} bytes, the limit here."),
+            format!("The body is larger than {bytes_max} bytes, the limit of the gateway's server.max_body."),
         )
     }
 

@@ -153,7 +153,7 @@ impl FormScanner {
         self.model.as_ref()
     }
 
-    /// Whether a part `stream` that has ended is true.
+    /// Whether the last part `stream` is true.
     #[must_use]
     pub fn stream(&self) -> bool {
         self.stream
@@ -255,7 +255,8 @@ impl FormScanner {
         match self.part {
             Part::Model => Err(FormError::BadModel("is too long for the name of a model")),
             _ => {
-                // Whatever it is, it is not `true`.
+                // Whatever it is, it is not `true`, and what an earlier part said no longer counts.
+                self.stream = false;
                 self.part = Part::Other;
                 Ok(())
             }

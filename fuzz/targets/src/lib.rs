@@ -1,6 +1,6 @@
 //! What the fuzzers check, apart from any fuzzer: one function a target, from bytes to a panic or nothing.
 //!
-//! The functions compare the product with small models of their own ([`json`], [`sse`], [`http1`]), which are written from
+//! The functions compare the product with small models of their own ([`json`], [`sse`], [`http1`], [`multipart`]), which are written from
 //! the standards and not from the product's code, or drive it through two ways that must come to the same. The binaries of
 //! `fuzz/` hand them what libFuzzer makes up; `tests/seeds.rs` hands them the seeds in every test run.
 #![allow(
@@ -13,11 +13,13 @@
 pub mod body;
 pub mod config;
 mod edge;
+pub mod form;
 mod http1;
 pub mod http_answer;
 pub mod http_request;
 mod input;
 mod json;
+mod multipart;
 pub mod scheduler;
 pub mod seeds;
 mod sse;
@@ -33,7 +35,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "stream",
         check: stream::check,
@@ -41,6 +43,10 @@ pub const TARGETS: [Target; 6] = [
     Target {
         name: "body",
         check: body::check,
+    },
+    Target {
+        name: "form",
+        check: form::check,
     },
     Target {
         name: "http_request",

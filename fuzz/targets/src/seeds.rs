@@ -13,6 +13,7 @@ pub fn own(target: &str) -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = match target {
         "stream" => STREAMS.iter().flat_map(|text| stream(&long(text))).collect(),
         "body" => BODIES.iter().flat_map(|text| body(text.as_bytes())).collect(),
+        "form" => forms().iter().flat_map(|text| form(text.as_bytes())).collect(),
         "http_request" => REQUESTS
             .iter()
             .map(|text| [&[0], text.as_bytes()].concat())
@@ -139,6 +140,58 @@ fn body(text: &[u8]) -> Vec<Vec<u8>> {
     let text = &text[..text.len().min(BYTES_MAX)];
     let of = |flags: u8| [&[flags], &b"\x05model\x04user"[..], &[0xff, 0x00], text].concat();
     vec![of(0), of(1), of(29)]
+}
+
+/// The form in one piece and cut, as it is and with a stretch of it repeated.
+fn form(text: &[u8]) -> Vec<Vec<u8>> {
+    let of = |stretch: [u8; 4]| [&b"\x00\x03new\x02\x00\x30\x00\x90"[..], &stretch, text].concat();
+    vec![of([0; 4]), of([0, 0x80, 30, 60]), of([0, 0xc0, 3, 250])]
+}
+
+/// Forms with the boundary `b0`.
+fn forms() -> Vec<String> {
+    let part = |name: &str, value: &str| {
+        format!("--b0\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let file = "--b0\r\nContent-Disposition: form-data; name=\"file\"; filename=\"C:\\a\\\"b;name=model.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--b\r\n--b\r--b0 --b0\r\n\r--b0\n--b0\r\n-\r\n";
+    let (model, stream, end) = (part("model", "m/1"), part("stream", "True"), "--b0--\r\n");
+    let long = "x".repeat(1100);
+    let mut forms = vec![
+        format!("{model}{file}{stream}{end}"),
+        format!("{file}{stream}{model}{end}"),
+        format!("{file}{stream}{end}"),
+        format!("{model}{file}{model}{end}"),
+        format!("{stream}{}{end}", part("stream", &long)),
+        format!("a preamble\r\n{model}--b0--\r\nan epilogue\r\n--b0\r\n{model}"),
+        format!("\r\n--b0 \t\r\nX: {long}\r\ncontent-disposition:form-data;NAME=model\r\n\r\nm\r\n--b0--"),
+        format!("{model}{end}").replace("\r\n", "\n"),
+        format!("{}{end}", part("model", &long)),
+        format!("{}{end}", part("a", "--b0")),
+        format!("{}{end}", part("a", "x\r\n--b0x")),
+        end.to_owned(),
+        format!("{model}--b0-"),
+    ];
+    forms.extend(
+        [
+            "Content-Disposition: form-data; name=model; name=other",
+            "Content-Disposition: form-data; name=a; name*=utf-8''model",
+            "Content-Disposition: form-data; name=model; filename*=a",
+            "Content-Disposition: form-data; name=model\r\nContent-Transfer-Encoding: base64",
+            "Content-Disposition: form-data; name=model\r\nContent-Transfer-Encoding: 8bit",
+            "--b0: x\r\nContent-Disposition: form-data; name=a",
+        ]
+        .map(|head| format!("--b0\r\n{head}\r\n\r\nm\r\n{end}")),
+    );
+    // Read as the parameters of a content type too.
+    forms.extend(
+        [
+            "boundary=abc",
+            "charset=x; Boundary=\"a b;c\"",
+            "boundary=a;boundary=b",
+        ]
+        .map(str::to_owned),
+    );
+    forms
 }
 
 fn request(body: &[u8]) -> Vec<u8> {

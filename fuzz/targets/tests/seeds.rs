@@ -41,6 +41,11 @@ fn bodies() {
 }
 
 #[test]
+fn forms() {
+    replay("form");
+}
+
+#[test]
 fn requests() {
     replay("http_request");
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::Path;
 use weighbridge_config::{Problem, diff, load_beside, masked, refuses_reload};
-use weighbridge_gateway::service::unserved;
+use weighbridge_gateway::service::Service;
 
 /// Values of variables that are at least this long are taken out of what a check says. Shorter ones are no secrets, and
 /// would take innocent letters with them.
@@ -65,6 +65,7 @@ pub(crate) fn reload(call: &Call<'_>) -> Result<Answer> {
         let message = "the gateway was started without a config file: start it with --config FILE";
         return Err(Failure::new(StatusCode::CONFLICT, message));
     };
+    let before = Service::of(&call.served.admin.gateway);
     let changes = reloader.reload().map_err(|refused| Failure {
         status: StatusCode::UNPROCESSABLE_ENTITY,
         message: refused.message,
@@ -73,7 +74,7 @@ pub(crate) fn reload(call: &Call<'_>) -> Result<Answer> {
     Answer::json(&Reloaded {
         generation: call.served.admin.gateway.snapshot().generation,
         changes,
-        warnings: unserved(&call.served.admin.gateway, None),
+        warnings: before.lost(&call.served.admin.gateway),
     })
 }
 

@@ -11,7 +11,7 @@ use weighbridge_config::parse_duration;
 use weighbridge_core::event::Control;
 use weighbridge_core::spec::Weight;
 use weighbridge_gateway::admin_view::{EndpointShown, endpoints};
-use weighbridge_gateway::service::unserved;
+use weighbridge_gateway::service::Service;
 
 /// All endpoints.
 #[derive(Serialize, JsonSchema)]
@@ -62,6 +62,7 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
         .map_err(|error| Failure::bad(format!("{error}; send {EXAMPLES}")))?;
     let command = command(&change, |ttl| gateway.clock().now().after(ttl)).map_err(Failure::bad)?;
     let gone = || Failure::unknown(format!("the endpoint `{pool}/{name}` has just been removed"));
+    let before = Service::of(gateway);
     if !gateway.control(&pool, &name, command) {
         return Err(gone());
     }
@@ -71,7 +72,7 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
         .find(|endpoint| !endpoint.removed && endpoint.pool == pool && endpoint.name == name)
         .ok_or_else(gone)?;
     let warnings = match command {
-        Control::Drain => unserved(gateway, Some(&pool)),
+        Control::Drain => before.lost(gateway),
         _ => Vec::new(),
     };
     for warning in &warnings {

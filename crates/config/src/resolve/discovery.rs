@@ -73,7 +73,19 @@ fn file_source(reader: &mut Reader<'_>, node: NodeId, path: &str) -> (Option<Dis
             (discovery, found)
         }
         Err(problems) => {
-            reader.problems.extend(problems.iter().cloned());
+            // A problem without a line is one of the file as a whole, which the config is to be mended for.
+            let (whole, inside): (Vec<_>, Vec<_>) =
+                problems.iter().cloned().partition(|problem| problem.line == 0);
+            for problem in whole {
+                reader.problem(
+                    node,
+                    format!("{}: {}", problem.file, problem.message),
+                    problem
+                        .hint
+                        .unwrap_or_else(|| "give the path of a YAML file that lists endpoints".to_owned()),
+                );
+            }
+            reader.problems.extend(inside);
             (discovery, Endpoints::default())
         }
     }
@@ -89,13 +101,26 @@ pub(crate) fn read_endpoints(
 ) -> Result<(Endpoints, Vec<Problem>), Problems> {
     let name = path.display().to_string();
     let text = load::read_named(path, &name)?;
-    let (tree, faults) = yaml::parse(&name, &text);
+    let (tree, mut faults) = yaml::parse(&name, &text);
     let Some(tree) = tree else {
+        let said = |line: &str| !line.trim_start().is_empty() && !line.trim_start().starts_with('#');
+        if !text.lines().any(said) {
+            for fault in &mut faults {
+                fault.hint = Some("write `[]` for no endpoint".to_owned());
+            }
+        }
         return Err(Problems::new(faults));
     };
     let mut reader = Reader::new(tree, &name, env);
     reader.directory = path.parent();
     reader.problems = faults;
+    if reader.tree.shape(Tree::ROOT) == Shape::Nothing && reader.problems.is_empty() {
+        reader.problem(
+            Tree::ROOT,
+            "a list is expected here, but the file is empty",
+            "write `[]` for no endpoint",
+        );
+    }
     if reader.tree.shape(Tree::ROOT) == Shape::Map {
         reader.problem(
             Tree::ROOT,

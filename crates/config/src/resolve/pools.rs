@@ -8,7 +8,6 @@ use crate::read::{At, Reader};
 use crate::resolved::{Endpoint, Health, HttpVersion, Kind, Pool, PoolTls, Probe, Timeouts};
 use crate::yaml::NodeId;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::spec::{BreakerSpec, CooldownSpec, EndpointSpec, PoolSpec, ProbeSpec, Weight};
@@ -211,40 +210,7 @@ fn tls(reader: &mut Reader<'_>, given: Option<At<model::Tls>>, plain: bool) -> P
             "write https:// URLs, or remove `tls`",
         );
     }
-    match (&given.client_cert, &given.client_key) {
-        (Some(cert), None) => reader.problem(
-            cert.node,
-            "a client certificate needs its key",
-            "add `client_key`",
-        ),
-        (None, Some(key)) => reader.problem(
-            key.node,
-            "a client key needs its certificate",
-            "add `client_cert`",
-        ),
-        _ => {}
-    }
-    let mut file = |given: Option<At<crate::leaf::Text>>| -> Option<PathBuf> {
-        let At { node, value } = given?;
-        let path = reader
-            .directory
-            .map_or_else(|| PathBuf::from(&value.0), |directory| directory.join(&value.0));
-        if let Err(error) = std::fs::File::open(&path) {
-            let reason = crate::secret::reason(&error);
-            reader.problem(
-                node,
-                format!("the file cannot be read: {reason}"),
-                "give the path of a PEM file, relative to this config file",
-            );
-        }
-        Some(path)
-    };
-    PoolTls {
-        ca: file(given.ca),
-        client_cert: file(given.client_cert),
-        client_key: file(given.client_key),
-        server_name: given.server_name.map(|name| name.value.0),
-    }
+    super::tls::upstream(reader, given)
 }
 
 /// A duration that must not be zero.

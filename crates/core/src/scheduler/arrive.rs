@@ -57,7 +57,7 @@ impl Scheduler {
                     stage: Stage::FallingBack,
                     failed_open: false,
                     all_refused: true,
-                    refusal: None,
+                    so_far: None,
                     cause: FallbackOn::NONE,
                 };
                 self.enter(request, Kind::First, actions);
@@ -76,7 +76,7 @@ impl Scheduler {
             Ok(decided) => {
                 request.failed_open = decided.take.live.is_none();
                 if request.failed_open {
-                    request.refusal = Some(self.unavailable(&request));
+                    request.refused(self.unavailable(&request));
                     request.cause = FallbackOn::UNAVAILABLE;
                     request.pass();
                     request = match self.fall_back(request, Among::Live, actions) {
@@ -196,23 +196,15 @@ impl Scheduler {
     /// The route cannot serve the request: another one does, or nobody. What was refused before any attempt loads
     /// no engine twice, so it costs nothing of the budget.
     fn refused(&mut self, mut request: Request, verdict: Verdict, actions: &mut Vec<Action>) {
-        let came_from_another = !request.trail.is_empty() || matches!(verdict, Verdict::NoRoute);
-        request.cause = match verdict {
+        let told = request.refused(verdict);
+        // What the last attempt was a reason for, it stays a reason for.
+        request.cause = request.cause.and(match verdict {
             Verdict::Unavailable { .. } => FallbackOn::UNAVAILABLE,
             Verdict::Busy { .. } => FallbackOn::RATE_LIMIT,
-            // A route that cannot help leaves things as they were.
-            Verdict::Unserved | Verdict::NoRoute if came_from_another => request.cause,
             Verdict::Unserved | Verdict::NoRoute | Verdict::Relay { .. } => FallbackOn::NONE,
-        };
-        let last = match verdict {
-            Verdict::Unserved | Verdict::NoRoute if came_from_another => {
-                request.refusal.unwrap_or(Verdict::Relay { retry_after: None })
-            }
-            other => other,
-        };
-        request.refusal = Some(last);
+        });
         if let Some(request) = self.fall_back(request, Among::All, actions) {
-            self.finish(request, last, actions);
+            self.finish(request, told, actions);
         }
     }
 }

@@ -32,9 +32,11 @@ impl Scheduler {
         self.release(&attempt, outcome);
         request.tried.push(Tried::after(&attempt, outcome));
         request.all_refused &= is_connect_failure(outcome);
-        // The attempt was an answer of a kind, so an earlier refusal no longer is what the client gets.
-        request.refusal = None;
         self.refresh(&mut request);
+        let verdict = Verdict::Relay {
+            retry_after: self.relay_retry_after(&request, outcome),
+        };
+        request.so_far = Some(verdict);
         if !ended.committed && request.may_go_on() && self.budget_allows(&request) {
             request.cause = cause(ended);
             request = match self.go_on(request, outcome, actions) {
@@ -42,8 +44,7 @@ impl Scheduler {
                 Some(request) => request,
             };
         }
-        let retry_after = self.relay_retry_after(&request, outcome);
-        self.finish(request, Verdict::Relay { retry_after }, actions);
+        self.finish(request, verdict, actions);
     }
 
     /// Lets a request that is to be tried again see the endpoints of now: those of its arrival may all be gone. Where more
@@ -115,7 +116,7 @@ impl Scheduler {
         if may && let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {
             self.release(&attempt, Outcome::TimedOut);
             request.all_refused = false;
-            request.refusal = None;
+            request.so_far = None;
             self.spend(&request);
             actions.push(Action::Abort {
                 request: id,

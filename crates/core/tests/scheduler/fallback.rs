@@ -140,6 +140,61 @@ fn the_last_attempt_says_why() {
     );
 }
 
+/// A route that cannot take the request says nothing of what came of it, and the reasons stay what they were.
+#[test]
+fn a_fallback_that_cannot_take_it_leaves_the_failure_as_it_was() {
+    let mut first = route("r", &[0]);
+    let any = ALL.into_iter().fold(FallbackOn::NONE, FallbackOn::and);
+    first.fallback = vec![fallback_on("s", any), fallback_on("t", FallbackOn::SERVER_ERROR)];
+    let pools = || vec![pool("a", 1), pool("b", 1), pool("c", 1)];
+    for (outcome, told) in [
+        (status(500), None),
+        (status(400), None),
+        (Outcome::TimedOut, None),
+        (wait(429, 30), Some(ms(30_000))),
+    ] {
+        let routes = vec![first.clone(), route("s", &[1]), route("t", &[2])];
+        let mut world = World::new(fleet(pools(), routes));
+        for cooling in [1, 2] {
+            let attempt = world.get(cooling);
+            world.end(&attempt, wait(429, 60)).relays(Some(ms(60_000)));
+        }
+        let sent = world.get(0);
+        let mut step = match outcome {
+            Outcome::Status { code: 400, .. } => world.too_long(&sent),
+            _ => world.end(&sent, outcome),
+        };
+        let mut been = 0;
+        while matches!(step, Answer::Fallback(_)) {
+            been += 1;
+            step = go_on(&mut world, sent.request, step);
+        }
+        assert_eq!(been, if outcome == status(500) { 2 } else { 1 }, "{outcome:?}");
+        step.relays(told);
+    }
+}
+
+/// Where nothing was sent, the client hears of the route that is back first.
+#[test]
+fn of_routes_that_cannot_take_it_the_one_that_is_back_first_is_told() {
+    for (waits, told) in [([30, 9], 9), ([9, 30], 9)] {
+        let mut world = world(FallbackOn::RATE_LIMIT);
+        for (place, seconds) in [(1, waits[1]), (0, waits[0])] {
+            let attempt = world.get(place);
+            let step = world.end(&attempt, wait(429, seconds));
+            if matches!(step, Answer::Fallback(_)) {
+                go_on(&mut world, attempt.request, step).relays(Some(ms(seconds * 1000)));
+            }
+        }
+        let arrival = world.arrival(0, None);
+        let request = arrival.request;
+        let step = world.send(arrival);
+        let verdict = go_on(&mut world, request, step).verdict();
+        let retry_after = ms(told * 1000);
+        assert_eq!(verdict, Verdict::Busy { retry_after });
+    }
+}
+
 /// A chain: each route's list, then those of the routes before it, each route once.
 #[test]
 fn a_chain_ends() {

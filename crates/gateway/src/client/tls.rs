@@ -48,7 +48,8 @@ pub(crate) async fn accept(
             Some((Encrypted::new(stream), http2))
         }
         Ok(Err((error, stream))) => {
-            tracing::debug!(%peer, %error, "TLS handshake failed");
+            let error = weighbridge_config::tls_io_error(&error);
+            tracing::debug!(%peer, error, "TLS handshake failed");
             // So that the alert that says why is not lost with the connection.
             Socket::new(stream).linger().await;
             None

@@ -86,7 +86,10 @@ impl Looker {
         }
         let believed = empty && now.duration_since(since) >= self.dns.empty_after;
         if empty && !believed {
-            sum.errors.insert("it has no endpoint".to_owned());
+            let patience = self.dns.empty_after.as_secs();
+            sum.errors.insert(format!(
+                "it has no endpoint; the pool is emptied if that stays so for {patience} s (empty_after)"
+            ));
         }
         let answered = (!sum.found.is_empty() && sum.ttl.is_some()) || believed;
         self.failures = if answered {

@@ -1,6 +1,7 @@
 //! Endpoints from a file.
 
 use super::watch::Look;
+use crate::settling::Settling;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weighbridge_config::discovery::read_endpoints;
@@ -11,8 +12,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// Looks at one file.
 pub(super) struct Looker {
     path: PathBuf,
-    /// What it held at the newest look.
-    seen: Content,
+    looks: Settling<Content>,
     /// What it held when it was last read for its endpoints.
     tried: Option<Content>,
     /// Whether those were taken.
@@ -25,17 +25,16 @@ type Content = Option<String>;
 impl Looker {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
-            seen: content(&path),
+            looks: Settling::new(content(&path)),
             path,
             tried: None,
             good: false,
         }
     }
 
-    /// None: nothing has happened that could be told. A change is read only when two looks find the same, because half
-    /// of a list is often a list as well.
+    /// None: nothing has happened that could be told.
     pub(super) fn look(&mut self) -> Option<Look> {
-        let before = std::mem::replace(&mut self.seen, content(&self.path));
+        let now = content(&self.path);
         let told = |answered, found, error| {
             Some(Look {
                 answered,
@@ -44,13 +43,12 @@ impl Looker {
                 again: LOOK_EVERY,
             })
         };
-        if self.tried.as_ref() == Some(&self.seen) {
+        let tried = self.tried.as_ref() == Some(&now);
+        let settled = self.looks.settled(now).cloned();
+        if tried {
             return if self.good { told(true, None, None) } else { None };
         }
-        if before != self.seen {
-            return None;
-        }
-        self.tried = Some(self.seen.clone());
+        self.tried = Some(settled?);
         let read = read_endpoints(&self.path, &|name| std::env::var(name).ok());
         self.good = read.is_ok();
         match read {

@@ -162,7 +162,7 @@ impl Failure {
             Self::Connect(ConnectError::Timeout) => "no connection in time".into(),
             Self::Connect(ConnectError::Other(why)) => why.clone(),
             Self::Reset(why) | Self::Broken(why) => why.clone(),
-            Self::TimedOut(which) => format!("timeout: {which:?}"),
+            Self::TimedOut(which) => format!("{} ran out", which.name()),
             Self::Said { status, .. } => format!("upstream said {status}"),
             Self::InBand { status, .. } => format!("upstream said {status} inside an answer"),
         }

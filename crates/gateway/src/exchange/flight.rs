@@ -35,6 +35,8 @@ pub(crate) struct Flight {
     id: RequestId,
     /// The attempt that runs.
     attempt: Option<u32>,
+    /// Attempts made before the request came to its route.
+    attempts_elsewhere: u32,
     /// Whether the scheduler waits to hear of the request.
     known: bool,
     finished: bool,
@@ -65,6 +67,7 @@ impl Flight {
             upstream_key: 0,
             id: worker.gateway.next_request(),
             attempt: None,
+            attempts_elsewhere: 0,
             known: false,
             finished: false,
             explain: false,
@@ -128,6 +131,7 @@ impl Flight {
     pub(crate) fn arrive(&mut self, arrival: Arrival) -> Turn {
         self.known = true;
         self.explain = arrival.explain;
+        self.attempts_elsewhere = self.record.attempts;
         self.advance(Event::Arrive(arrival))
     }
 
@@ -200,7 +204,7 @@ impl Flight {
         if dispatch.decision.session_moved {
             metrics.session_moved();
         }
-        if dispatch.attempt > 1 {
+        if dispatch.attempt > self.attempts_elsewhere + 1 {
             metrics.retried(&route.name);
         }
         let target = route.targets.get(usize::from(dispatch.target));

@@ -9,6 +9,7 @@ use super::upload::{Upload, UploadBody};
 use crate::client::connection::Client;
 use crate::server::Worker;
 use crate::snapshot::{RouteEntry, Upstream};
+use crate::upstream::alert;
 use crate::upstream::connect::ConnectError;
 use crate::upstream::link::{Incoming, Link, LinkError, RequestBody, SendFailure};
 use bytes::{Bytes, BytesMut};
@@ -165,7 +166,7 @@ impl Plan {
             match link.send(self.request()).await {
                 Ok(response) => break response,
                 Err(failure) if self.may_resend(&link, &failure) => link = self.connect(Some(&link)).await?,
-                Err(failure) => return Err(unanswered(&failure)),
+                Err(failure) => return Err(unanswered(&failure, self.upstream.shows_certificate())),
             }
         };
         let said = response
@@ -400,10 +401,13 @@ fn no_event() -> Failure {
 }
 
 /// A request of which nothing was written, or which the upstream says it has not begun with, may go elsewhere; of any
-/// other, nobody knows what became.
-fn unanswered(failure: &SendFailure) -> Failure {
+/// other, nobody knows what became. An engine that refuses the certificate which the gateway `shows`, or misses one, has
+/// not read the request.
+fn unanswered(failure: &SendFailure, shows: bool) -> Failure {
     let http2 = matches!(failure.error, LinkError::Http2(_));
-    if !failure.written {
+    if let Some(alert) = failure.alert {
+        Failure::Connect(ConnectError::Other(alert::text(alert, shows)))
+    } else if !failure.written {
         Failure::Connect(ConnectError::Other(if http2 {
             format!("the upstream did not take the request: {}", failure.error)
         } else {
@@ -477,7 +481,7 @@ mod tests {
             };
             tokio::join!(link.send(request), read_and_close).0
         };
-        unanswered(&failure.err().unwrap()).ending()
+        unanswered(&failure.err().unwrap(), false).ending()
     }
 
     #[tokio::test]

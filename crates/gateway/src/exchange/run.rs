@@ -23,6 +23,8 @@ pub(crate) struct Run {
     pub(crate) intake: Intake,
     /// How the last attempt failed.
     last: Option<Failure>,
+    /// On which route.
+    sent_on: Option<Arc<RouteEntry>>,
 }
 
 /// Serves `intake` to its answer.
@@ -31,6 +33,7 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
         flight,
         intake,
         last: None,
+        sent_on: None,
     };
     let route = run.intake.route.clone();
     let mut turn = run.arrive(&route);
@@ -42,6 +45,7 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
                     let (ending, too_long) = (failure.ending(), failure.is_too_long());
                     run.flight.record.reason = Some(failure.for_log());
                     run.last = Some(failure);
+                    run.sent_on.clone_from(&run.flight.record.route);
                     run.flight.failed(ending, too_long)
                 }
                 Attempted::MovedOn(dispatch) => Turn::Dispatch(dispatch),
@@ -124,6 +128,8 @@ impl Run {
         let (error, outcome) = match verdict {
             Verdict::Relay { retry_after } => match self.last.take() {
                 Some(failure) => {
+                    // Routes that could not take it since have nothing to do with what is told.
+                    self.flight.record.route = self.sent_on.take();
                     let outcome = outcome_word(failure.ending(), false);
                     return respond::failed(self, failure, (outcome, retry_after));
                 }

@@ -1,5 +1,6 @@
 //! Making a connection to an endpoint.
 
+use super::alert;
 use super::http1::Exclusive;
 use super::http2::connection::{self, Connection};
 use super::http2::hub::Hub;
@@ -106,7 +107,9 @@ async fn open(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectErro
             })?;
             let connector = TlsConnector::from(config.clone());
             let encrypted = connector.connect(name, stream).await;
-            Stream::Tls(Box::new(encrypted.map_err(|error| refused_tls(&error))?))
+            Stream::Tls(Box::new(
+                encrypted.map_err(|error| refused_tls(&error, upstream.shows_certificate()))?,
+            ))
         }
         _ => Stream::Plain(stream),
     };
@@ -121,15 +124,11 @@ async fn open(upstream: &Upstream, hub: Weak<Hub>) -> Result<Opened, ConnectErro
 }
 
 /// What kept the peers from understanding each other.
-fn refused_tls(error: &io::Error) -> ConnectError {
-    let tls = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    ConnectError::Other(match tls {
-        Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
-            NO_ALPN.to_owned()
-        }
-        _ => format!("TLS: {error}"),
+fn refused_tls(error: &io::Error, shows: bool) -> ConnectError {
+    ConnectError::Other(match alert::of(error) {
+        Some(rustls::AlertDescription::NoApplicationProtocol) => NO_ALPN.to_owned(),
+        Some(alert) => alert::text(alert, shows),
+        None => format!("TLS: {}", weighbridge_config::tls_io_error(error)),
     })
 }
 

@@ -4,6 +4,7 @@
 //! to socket within one task, and dropping it closes its socket at once, which is how an upstream learns that its client
 //! has left.
 
+use super::alert;
 use super::connect::Stream;
 use super::link::{Incoming, LinkError, READ_MAX, RequestBody, SendFailure};
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -28,6 +29,7 @@ pub(super) struct Exclusive {
     /// None once it has ended.
     codec: Option<Pin<Box<Codec>>>,
     said: Rc<Said>,
+    answered: bool,
 }
 
 /// What passed since the newest request was handed over.
@@ -37,6 +39,17 @@ pub(super) struct Said {
     pub(super) heard: Cell<bool>,
     /// Something was written.
     written: Cell<bool>,
+    /// The peer ended the connection with this, now or before.
+    pub(super) alert: Cell<Option<rustls::AlertDescription>>,
+}
+
+impl Said {
+    /// Keeps the alert that `error` is, whatever comes after it.
+    fn note(&self, error: &io::Error) {
+        if let Some(alert) = alert::of(error) {
+            self.alert.set(Some(alert));
+        }
+    }
 }
 
 impl Exclusive {
@@ -55,6 +68,7 @@ impl Exclusive {
             sender,
             codec: Some(Box::pin(codec)),
             said,
+            answered: false,
         })
     }
 
@@ -98,11 +112,15 @@ impl Exclusive {
         })
         .await;
         match answered {
-            Ok(response) => Ok(response.map(Incoming::Http1)),
+            Ok(response) => {
+                self.answered = true;
+                Ok(response.map(Incoming::Http1))
+            }
             Err(mut failure) => Err(SendFailure {
                 written: failure.take_message().is_none(),
                 heard: self.said.heard.get(),
                 after: handed_over.elapsed(),
+                alert: self.said.alert.get().filter(|_| !self.answered),
                 error: LinkError::Http1(failure.into_error()),
             }),
         }
@@ -152,6 +170,24 @@ impl Overheard {
     }
 }
 
+impl Overheard {
+    /// A peer that objects and closes breaks the writing half while its alert lies unread on the other, or is yet to be
+    /// noticed there: the end is told once that has been looked at. Takes nothing of what can be read.
+    fn after_alert<T>(&mut self, wrote: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if let Poll::Ready(Err(error)) = &wrote
+            && is_closed(error)
+            && !self.said.heard.get()
+            && matches!(self.stream, Stream::Tls(_))
+        {
+            let mut nothing = ReadBuf::new(&mut []);
+            if let Err(error) = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut nothing)) {
+                self.said.note(&error);
+            }
+        }
+        wrote
+    }
+}
+
 fn is_closed(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -170,6 +206,9 @@ impl AsyncRead for Overheard {
         if buf.filled().len() > before {
             self.said.heard.set(true);
         }
+        if let Poll::Ready(Err(error)) = &read {
+            self.said.note(error);
+        }
         read
     }
 }
@@ -177,6 +216,7 @@ impl AsyncRead for Overheard {
 impl AsyncWrite for Overheard {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let written = self.after_alert(written, cx);
         self.wrote(written, || buf.len())
     }
 
@@ -186,6 +226,7 @@ impl AsyncWrite for Overheard {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let written = self.after_alert(written, cx);
         self.wrote(written, || bufs.iter().map(|buf| buf.len()).sum())
     }
 
@@ -194,7 +235,8 @@ impl AsyncWrite for Overheard {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.after_alert(flushed, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

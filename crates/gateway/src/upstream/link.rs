@@ -45,6 +45,8 @@ pub(crate) struct SendFailure {
     pub(crate) heard: bool,
     /// From handing it over to the failure.
     pub(crate) after: Duration,
+    /// The TLS alert that came on a connection which had brought no answer yet: nothing of the request was read.
+    pub(crate) alert: Option<rustls::AlertDescription>,
     /// For the log.
     pub(crate) error: LinkError,
 }

@@ -6,6 +6,7 @@ use rustls::{ClientConfig, RootCertStore};
 use std::path::Path;
 use std::sync::Arc;
 use weighbridge_config::resolved::{HttpVersion, PoolTls};
+use weighbridge_config::tls_error;
 
 /// A client config that trusts the system's authorities or the pool's own, with the pool's client certificate, and that
 /// offers the pool's versions of HTTP.
@@ -18,7 +19,7 @@ pub(crate) fn client_config(tls: &PoolTls, http: HttpVersion) -> Result<Arc<Clie
     let mut config = match (&tls.client_cert, &tls.client_key) {
         (Some(cert), Some(key)) => builder
             .with_client_auth_cert(certificates(cert)?, private_key(key)?)
-            .map_err(|error| format!("tls.client_cert {}: {error}", cert.display()))?,
+            .map_err(|error| format!("tls.client_cert {}: {}", cert.display(), tls_error(&error)))?,
         _ => builder.with_no_client_auth(),
     };
     let offered: &[&[u8]] = match http {
@@ -36,7 +37,7 @@ fn roots(tls: &PoolTls) -> Result<RootCertStore, String> {
         for certificate in certificates(path)? {
             store
                 .add(certificate)
-                .map_err(|error| format!("tls.ca {}: {error}", path.display()))?;
+                .map_err(|error| format!("tls.ca {}: {}", path.display(), tls_error(&error)))?;
         }
         return Ok(store);
     }

@@ -81,11 +81,18 @@ fn summary(config: &Config) -> String {
         .map_or("off".to_owned(), |listen| listen.to_string());
     let keys = match config.auth {
         weighbridge_config::resolved::Auth::Keys => format!("for {}", counted(config.keys.len(), "key")),
-        weighbridge_config::resolved::Auth::None => "for everybody".to_owned(),
+        weighbridge_config::resolved::Auth::None => String::new(),
+    };
+    let certified = (config.server.tls.as_ref()).is_some_and(|tls| tls.client_ca.is_some());
+    let clients = match (keys.as_str(), certified) {
+        ("", false) => "for everybody".to_owned(),
+        ("", true) => "for clients with a certificate that `client_ca` has signed".to_owned(),
+        (keys, false) => keys.to_owned(),
+        (keys, true) => format!("{keys}, from clients with a certificate that `client_ca` has signed"),
     };
     let _ = writeln!(
         text,
-        "  listens on {} {keys}; admin API {admin}",
+        "  listens on {} {clients}; admin API {admin}",
         config.server.listen
     );
     for route in &config.fleet.routes {

@@ -67,7 +67,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     let text_hash = loaded.text_hash;
     let started = start(&args, loaded.config)?;
-    let reloader = path.map(|path| Arc::new(Reloader::new(started.running.gateway.clone(), path, text_hash)));
+    let reloader = path.map(|path| {
+        let reloader = Reloader::new(started.running.gateway.clone(), path, text_hash);
+        Arc::new(reloader.telling(|config| messages::set_level(&config.log.level)))
+    });
     let runtime = runtime()?;
     let ended = runtime.block_on(supervise(&args, started, reloader));
     ended?.report()

@@ -68,8 +68,11 @@ fn a8_a_name_server_that_fails_takes_nothing_away() {
     wait_serving(&gateway, port, &[1, 2]);
     for (said, told) in [
         (Said::ServFail, "the name server says"),
-        (Said::NoSuchName, "it has no endpoint"),
-        (Said::Records(vec![]), "it has no endpoint"),
+        (Said::NoSuchName, "it has no endpoint; the pool is emptied if"),
+        (
+            Said::Records(vec![]),
+            "it has no endpoint; the pool is emptied if",
+        ),
         (Said::Silence, "no answer in time"),
     ] {
         let errors = source(&gateway, "errors_total");

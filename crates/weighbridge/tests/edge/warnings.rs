@@ -70,14 +70,24 @@ fn a_reload_that_leaves_a_route_to_nobody_warns() {
     gateway.write_config(&format!(
         "pools:\n{pools}routes:\n  - {{name: r, targets: [m]}}\n"
     ));
-    let told = eventually(SOON, || {
-        let answer = reload();
-        answer["warnings"][0]
-            .as_str()
-            .is_some_and(|warning| warning.starts_with(TOLD))
-    });
-    assert!(told, "{}", reload());
-    assert!(eventually(SOON, || gateway.stderr().contains(TOLD)));
+    assert!(eventually(SOON, || {
+        reload();
+        gateway.stderr().contains(TOLD)
+    }));
+    // What was so before is no news.
+    assert_eq!(reload()["warnings"], json!([]));
+    gateway.write_config(&format!(
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [m]}}\n  - {{name: z, targets: [m]}}\n"
+    ));
+    let new = "the route `z` has no endpoint in service: ";
+    assert!(eventually(SOON, || {
+        reload();
+        gateway.stderr().contains(new)
+    }));
+    assert_eq!(reload()["warnings"], json!([]));
+    for told in [TOLD, new] {
+        assert_eq!(gateway.stderr().matches(told).count(), 1, "{}", gateway.stderr());
+    }
 }
 
 #[test]

@@ -153,6 +153,54 @@ fn fail3_a_route_whose_engines_all_cool_falls_back_on_429() {
     );
 }
 
+/// What the client and the log hear of a failure whose fallback sends the request nowhere: the failure.
+#[test]
+fn fail3_a_fallback_that_cannot_take_it_does_not_hide_the_failure() {
+    let [a, b] = Upstream::start_all(["A", "B"]);
+    for (word, mode, status, outcome) in [
+        (
+            "context_length",
+            "status=400,err_msg=maximum context length is 1 token",
+            400,
+            "client_error",
+        ),
+        ("5xx", "status=500", 502, "upstream_error"),
+        ("timeout", "status=504", 504, "timeout"),
+        ("timeout", "hang=headers", 504, "timeout"),
+        ("429", "status=429,retry_after=30", 429, "upstream_rate_limited"),
+    ] {
+        a.reset();
+        b.reset();
+        let gateway = falling(&a, &b, (word, ""));
+        b.script(["status=429,retry_after=60"]);
+        assert_eq!(send(&gateway, "s").status, 429);
+        a.set_mode(mode);
+        let answer = send(&gateway, "r");
+        let text = answer.text();
+        assert_eq!(answer.status, status, "{mode}: {text}");
+        assert!(!text.contains("at its limit"), "{mode}: {text}");
+        for (name, value) in [("route", "r"), ("target", "A"), ("attempts", "1")] {
+            let name = format!("x-weighbridge-{name}");
+            assert_eq!(answer.header(&name), Some(value), "{mode}");
+        }
+        let wait = (status == 429).then_some("30");
+        assert_eq!(answer.header("retry-after"), wait, "{mode}");
+        assert_eq!((a.posts().len(), b.posts().len()), (1, 1));
+        let line = gateway.wait_log(SOON, |line| line["target"] == "A");
+        assert_eq!(line["route"], "r", "{line}");
+        assert_eq!(
+            (&line["status"], &line["outcome"]),
+            (&status.into(), &outcome.into()),
+            "{line}"
+        );
+        let reason = line["reason"].as_str().unwrap();
+        assert!(!reason.contains("limit"), "{line}");
+        if mode == "hang=headers" {
+            assert_eq!(reason, "timeouts.total ran out");
+        }
+    }
+}
+
 #[test]
 fn fail3_a_full_route_falls_back_on_429() {
     let [a, b] = Upstream::start_all(["A", "B"]);
@@ -179,6 +227,32 @@ fn fail3_a_stream_that_has_begun_stays_where_it_is() {
         assert!(answer.text().contains("\"error\""), "{}", answer.text());
     }
     assert_eq!(b.posts().len(), 0);
+}
+
+/// A fallback is counted as one, of the route that was left, and as no retry of the one that took it.
+#[test]
+fn fail3_a_fallback_is_counted_once() {
+    let [a, b, c] = Upstream::start_all(["A", "B", "C"]);
+    let pools: String = [&a, &b, &c]
+        .map(|one| pool(one.name(), &[one], &["breaker: false"]))
+        .concat();
+    let gateway = gateway(&format!(
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [A], fallback: [{{route: s, on: [5xx]}}]}}\n  \
+         - {{name: s, targets: [B, {{pool: C, order: 2}}]}}\n"
+    ));
+    let counted = |what: &str, route: &str| {
+        let name = format!("weighbridge_{what}_total");
+        gateway.metrics().sum(&name, &[("route", route)])
+    };
+    a.set_mode("status=500");
+    assert_eq!(send(&gateway, "r").served_by(), Some("B"));
+    assert_eq!(counted("fallbacks", "r"), 1.0);
+    assert_eq!((counted("retries", "r"), counted("retries", "s")), (0.0, 0.0));
+    // What follows within the route that took it is a retry there.
+    b.set_mode("status=503");
+    assert_eq!(send(&gateway, "r").served_by(), Some("C"));
+    assert_eq!((counted("retries", "r"), counted("retries", "s")), (0.0, 1.0));
+    assert_eq!((counted("fallbacks", "r"), counted("fallbacks", "s")), (2.0, 0.0));
 }
 
 /// Retries and fallbacks are attempts, and `max_attempts` of the route that was asked for bounds them together.

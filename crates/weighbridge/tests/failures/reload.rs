@@ -2,8 +2,9 @@
 
 use crate::shared::{SOON, as_written, ask, gateway, pool, refusal, send, state};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use weighbridge_test_engine::client::{Connection, Request, chat, chat_stream, stream};
 use weighbridge_test_engine::harness::{ADMIN_TOKEN, Gateway, Signal};
 use weighbridge_test_engine::{Upstream, eventually};
@@ -90,6 +91,58 @@ fn cfg1a_a_bad_file_changes_nothing_and_is_told_with_its_line() {
     );
     assert!(events.read_all().is_whole(), "the stream saw nothing of it");
     assert_eq!(events.data().last().map(String::as_str), Some("[DONE]"));
+}
+
+#[test]
+fn cfg1a_a_file_that_is_being_written_is_not_told() {
+    let [a] = Upstream::start_all(["A"]);
+    let good = routes(&[&a], &["r1", "r2"]);
+    let gateway = gateway(&good);
+    let file = gateway.config_path();
+    // No two looks of the watcher find the same half.
+    let began = Instant::now();
+    for round in 0_u32.. {
+        std::fs::write(&file, format!("# {round}\npools: [")).unwrap();
+        if began.elapsed() > Duration::from_secs(3) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    gateway.write_config(&routes(&[&a], &["r1", "r3"]));
+    assert!(eventually(SOON, || said(&gateway, TAKEN) == 1));
+    assert_eq!(said(&gateway, REFUSED), 0, "{}", gateway.stderr());
+    assert_eq!(send(&gateway, "r3").status, 200);
+}
+
+#[test]
+fn cfg1b_the_level_of_messages_changes_with_the_file() {
+    let [a] = Upstream::start_all(["A"]);
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = deaf.local_addr().unwrap();
+    let failed = Arc::new(AtomicUsize::new(0));
+    let counted = failed.clone();
+    std::thread::spawn(move || {
+        for _ in deaf.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let config = |level: &str| {
+        let dead = format!(
+            "  - {{name: dead, endpoints: ['http://{address}'], health: {{path: /health, interval: 100ms}}}}\n"
+        );
+        let text = routes(&[&a], &["r1"]).replace("routes:", &format!("{dead}routes:"));
+        format!("log: {{level: {level}}}\n{text}")
+    };
+    let gateway = gateway(&config("info"));
+    let debug = || said(&gateway, "DEBUG");
+    gateway.write_config(&config("debug"));
+    assert!(eventually(SOON, || said(&gateway, TAKEN) == 1 && debug() > 2));
+    gateway.write_config(&config("info"));
+    assert!(eventually(SOON, || said(&gateway, TAKEN) == 2));
+    let told = debug();
+    let before = failed.load(Ordering::SeqCst);
+    assert!(eventually(SOON, || failed.load(Ordering::SeqCst) > before + 4));
+    assert!(debug() <= told + 1, "{}", gateway.stderr());
 }
 
 #[test]

@@ -88,7 +88,11 @@ fn expect_refused(gateway: &Gateway, words: &[&str]) {
     assert!(!answer.text().contains("ertificate"), "{}", answer.text());
     let line = gateway.wait_log(SOON, |line| line["status"] == 503);
     let reason = line["reason"].as_str().unwrap();
-    assert!(words.iter().any(|word| reason.contains(word)), "{reason}");
+    assert!(
+        words.iter().any(|word| reason.contains(word)),
+        "{reason}: {}",
+        gateway.output()
+    );
     assert_eq!(line["outcome"], "connect_error", "{line}");
     assert!(!gateway.output().contains("PRIVATE KEY"), "{}", gateway.output());
 }
@@ -131,7 +135,10 @@ fn an_authority_that_the_pool_does_not_trust_is_refused() {
     let secure = Secure::start("127.0.0.1", (false, BOTH));
     for http in ["auto", "1", "2"] {
         let gateway = secure.gateway("other-ca.pem", ("", &format!(", http: {http}")));
-        expect_refused(&gateway, &["TLS: invalid peer certificate"]);
+        expect_refused(
+            &gateway,
+            &["TLS: no authority that is trusted here has signed the certificate"],
+        );
     }
     assert!(secure.upstream.posts().is_empty());
 }
@@ -140,7 +147,10 @@ fn an_authority_that_the_pool_does_not_trust_is_refused() {
 fn a_certificate_of_another_name_is_refused_unless_that_name_is_asked_for() {
     let secure = Secure::start("engine.example", (false, BOTH));
     let gateway = secure.gateway("ca.pem", ("", ""));
-    expect_refused(&gateway, &["TLS: invalid peer certificate"]);
+    expect_refused(
+        &gateway,
+        &["TLS: the certificate is for engine.example, not for 127.0.0.1"],
+    );
     assert!(secure.upstream.posts().is_empty());
     let gateway = secure.gateway("ca.pem", (", server_name: engine.example", ""));
     assert_eq!(ask(&gateway).status, 200);
@@ -156,12 +166,36 @@ fn a_client_certificate_is_shown() {
         assert_eq!(ask(&gateway).status, 200);
     }
     let before = secure.upstream.posts().len();
-    for shown in [String::new(), secure.shows("stranger")] {
-        // With TLS 1.3 the engine's refusal comes after the gateway's side of the handshake is done.
-        let gateway = secure.gateway("ca.pem", (&shown, ", http: 2"));
-        expect_refused(&gateway, &["TLS", "HTTP/2: the peer closed"]);
+    // With TLS 1.3 the engine's refusal comes after the gateway's side of the handshake is done.
+    for http in ["auto", "1", "2"] {
+        for (shown, reason) in [
+            (String::new(), "TLS: the engine asks for a client certificate"),
+            (
+                secure.shows("stranger"),
+                "TLS: the engine refuses our client certificate (unknown ca)",
+            ),
+        ] {
+            let gateway = secure.gateway("ca.pem", (&shown, &format!(", http: {http}")));
+            expect_refused(&gateway, &[reason]);
+        }
     }
     assert_eq!(secure.upstream.posts().len(), before);
+}
+
+#[test]
+fn a_request_goes_elsewhere_where_an_engine_misses_a_client_certificate() {
+    let secure = Secure::start("127.0.0.1", (true, BOTH));
+    let other = Upstream::start("B");
+    for http in ["auto", "1"] {
+        let config = secure.config("ca.pem", ("", &format!(", http: {http}")));
+        let both = format!("endpoints: ['{}', ", other.url());
+        let gateway = single_on(&config.replace("endpoints: [", &both));
+        for _ in 0..4 {
+            let answer = ask(&gateway);
+            assert_eq!(answer.status, 200, "{http}: {}", answer.text());
+        }
+        assert!(gateway.metrics().sum("weighbridge_retries_total", &[]) >= 1.0);
+    }
 }
 
 #[test]

@@ -371,3 +371,10 @@ fn errors_from_inside_an_answer() {
     assert_eq!(inside(br#"{"error":{"message":"no","code":500}}"#).status, 502);
     assert_eq!(inside(br#"{"error":"no"}"#).status, 502);
 }
+
+/// What a client may change, or must ask for, is named.
+#[test]
+fn messages_name_the_key_and_the_header() {
+    assert!(ErrorBody::too_large(1024).message.contains("server.max_body"));
+    assert!(ErrorBody::no_model().message.contains("x-model"));
+}

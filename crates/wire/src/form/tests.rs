@@ -44,6 +44,18 @@ fn the_model_is_found_wherever_it_stands() {
 }
 
 #[test]
+fn of_several_streams_the_last_counts() {
+    let long = "x".repeat(STREAM_MAX + 1);
+    for (last, expect) in [("true", true), ("false", false), ("", false), (&*long, false)] {
+        for first in ["true", "false", &*long] {
+            let body = form(&[("stream", first), ("stream", last)]);
+            let scanner = scan(body.as_bytes(), &[]).unwrap();
+            assert_eq!(scanner.stream(), expect, "{first}, {last}");
+        }
+    }
+}
+
+#[test]
 fn every_cut_gives_the_same() {
     let bodies = [
         form(&[

@@ -98,7 +98,13 @@ fn that_there_is_none_is_believed_after_a_while() {
     let after = |seconds| start + Duration::from_secs(seconds);
     look_at(&mut looker, (records(&["10.0.0.1"], 9), Answer::Nothing), start);
     let got = look_at(&mut looker, none(), after(1));
-    assert_eq!((got.0, got.1.as_deref()), (None, Some("it has no endpoint")));
+    assert_eq!(
+        (got.0, got.1.as_deref()),
+        (
+            None,
+            Some("it has no endpoint; the pool is emptied if that stays so for 60 s (empty_after)")
+        )
+    );
     look_at(&mut looker, (failed(), failed()), after(30));
     assert_eq!(
         look_at(&mut looker, none(), after(62)).0,

@@ -1,5 +1,6 @@
 //! One shared connection: its task, its signs of life, and how many streams it carries.
 
+use super::super::alert;
 use super::super::connect::{ConnectError, Stream as Socket};
 use super::super::http1::{Overheard, Said};
 use super::super::link::READ_MAX;
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     sender: RefCell<SendRequest<Bytes>>,
     streams: Cell<usize>,
     carried: Cell<bool>,
+    answered: Cell<bool>,
+    said: Rc<Said>,
     idle_since: Cell<Instant>,
     empty: Cell<usize>,
     /// Those who wait for a stream; none: a connection for one exchange.
@@ -82,10 +85,15 @@ pub(crate) async fn open(
         .initial_max_send_streams(UNSAID)
         .handshake(socket)
         .await;
-    let (sender, mut codec) = handshake.map_err(|error| no_http2(&error))?;
+    // The codec takes an alert for a mere end.
+    let refused = |otherwise: ConnectError| match said.alert.get() {
+        Some(alert) => ConnectError::Other(alert::text(alert, pool.config.tls.client_cert.is_some())),
+        None => otherwise,
+    };
+    let (sender, mut codec) = handshake.map_err(|error| refused(no_http2(&error)))?;
     poll_fn(|cx| match Pin::new(&mut codec).poll(cx) {
-        Poll::Ready(Err(error)) => Poll::Ready(Err(no_http2(&error))),
-        Poll::Ready(Ok(())) => Poll::Ready(Err(closed())),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(refused(no_http2(&error)))),
+        Poll::Ready(Ok(())) => Poll::Ready(Err(refused(closed()))),
         Poll::Pending if codec.max_concurrent_send_streams() != UNSAID => Poll::Ready(Ok(())),
         Poll::Pending => Poll::Pending,
     })
@@ -93,7 +101,7 @@ pub(crate) async fn open(
     let ping = codec.ping_pong();
     let quiet = pool.config.timeouts.ping;
     let name = pool.config.name.clone();
-    tokio::task::spawn_local(run(codec, Life::new(ping, said, quiet), name));
+    tokio::task::spawn_local(run(codec, Life::new(ping, said.clone(), quiet), name));
     Ok(Rc::new(Connection {
         serial: SERIAL.replace(SERIAL.get() + 1),
         pool: pool.clone(),
@@ -101,6 +109,8 @@ pub(crate) async fn open(
         sender: RefCell::new(sender),
         streams: Cell::new(0),
         carried: Cell::new(false),
+        answered: Cell::new(false),
+        said,
         idle_since: Cell::new(Instant::now()),
         empty: Cell::new(0),
         hub,
@@ -155,6 +165,16 @@ impl Connection {
 
     pub(super) fn sender(&self) -> SendRequest<Bytes> {
         self.sender.borrow().clone()
+    }
+
+    /// One of its streams was answered.
+    pub(super) fn has_answered(&self) {
+        self.answered.set(true);
+    }
+
+    /// The TLS alert that ended it before it had brought any answer.
+    pub(super) fn alert(&self) -> Option<rustls::AlertDescription> {
+        self.said.alert.get().filter(|_| !self.answered.get())
     }
 
     /// An empty frame came.

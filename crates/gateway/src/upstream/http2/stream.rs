@@ -54,10 +54,12 @@ impl Stream {
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, SendFailure> {
         let handed_over = Instant::now();
+        let connection = self.lease.connection.clone();
         let failure = |written, error| SendFailure {
             written,
             heard: false,
             after: handed_over.elapsed(),
+            alert: connection.alert(),
             error,
         };
         let (head, body) = self.translated(request);
@@ -83,7 +85,7 @@ impl Stream {
         });
         match answered.await {
             Ok(response) => {
-                let connection = self.lease.connection.clone();
+                connection.has_answered();
                 Ok(response.map(|stream| Incoming::Http2(Answer { stream, connection })))
             }
             Err(LinkError::Http2(error)) => {

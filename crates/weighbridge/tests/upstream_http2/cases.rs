@@ -115,6 +115,16 @@ in_every_way! {
         assert_eq!(cut(), 503);
     }
 
+    fn obs_1_a_large_answer_is_whole_when_its_last_byte_has_come(speaks) {
+        let engine = Engine::start(speaks, "a");
+        let gateway = engine.gateway("");
+        for size in (300_000..340_000).step_by(2000) {
+            let response = Api::Chat.whole(&gateway.url(""), &format!("big={size}")).send();
+            assert!(response.body.len() >= size, "{} bytes", response.body.len());
+        }
+        expect_outcomes(&gateway, "ok", 20.0);
+    }
+
     fn str_2_a_whole_answer_that_breaks_off_is_an_error(speaks) {
         let engine = Engine::start(speaks, "a");
         let gateway = engine.gateway("breaker: false");

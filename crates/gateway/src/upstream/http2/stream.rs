@@ -88,7 +88,15 @@ impl Stream {
             Ok(response) if response.headers().len() > LINES_MAX => Err(failure(true, LinkError::Lines)),
             Ok(response) => {
                 connection.has_answered();
-                Ok(response.map(|stream| Incoming::Http2(Answer { stream, connection })))
+                let length = response.headers().get(CONTENT_LENGTH);
+                let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
+                Ok(response.map(|stream| {
+                    Incoming::Http2(Answer {
+                        stream,
+                        connection,
+                        left,
+                    })
+                }))
             }
             Err(LinkError::Http2(error)) => {
                 let begun = fault::of(&error) != Fault::NotBegun;
@@ -187,6 +195,8 @@ impl Upload {
 pub(crate) struct Answer {
     stream: RecvStream,
     connection: Rc<Connection>,
+    /// Bytes to come, where the head says how many.
+    left: Option<u64>,
 }
 
 impl Answer {
@@ -203,6 +213,7 @@ impl Answer {
                 }
                 continue;
             }
+            self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
             return match self.stream.flow_control().release_capacity(data.len()) {
                 Ok(()) => Poll::Ready(Some(Ok(data))),
                 Err(error) => Poll::Ready(Some(Err(error))),
@@ -210,7 +221,8 @@ impl Answer {
         }
     }
 
+    /// Whether all of it has come. A peer may say so in a frame of its own, which nobody asks for who knows the length.
     pub(crate) fn is_end_stream(&self) -> bool {
-        self.stream.is_end_stream()
+        self.left == Some(0) || self.stream.is_end_stream()
     }
 }

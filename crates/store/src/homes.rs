@@ -124,6 +124,16 @@ impl Homes for MemoryHomes {
 mod tests {
     use super::*;
 
+    fn home() -> Home {
+        Home {
+            route: "r".into(),
+            pool: "p".into(),
+            endpoint: "e".into(),
+            upstream_key: 0,
+            owner: None,
+        }
+    }
+
     #[test]
     fn memory_homes_keep_the_contract() {
         crate::contract::homes(&MemoryHomes::default(), 1000);
@@ -132,13 +142,7 @@ mod tests {
     #[test]
     fn the_oldest_are_forgotten_first() {
         let store = MemoryHomes::default();
-        let home = Home {
-            route: "r".into(),
-            pool: "p".into(),
-            endpoint: "e".into(),
-            upstream_key: 0,
-            owner: None,
-        };
+        let home = home();
         for number in 0..RESPONSES_MAX + 10 {
             store.put(&format!("r{number}"), home.clone(), 0);
             store.put("the same", home.clone(), 0);
@@ -174,13 +178,7 @@ mod tests {
     #[test]
     fn they_expire() {
         let store = MemoryHomes::default();
-        let home = Home {
-            route: "r".into(),
-            pool: "p".into(),
-            endpoint: "e".into(),
-            upstream_key: 0,
-            owner: None,
-        };
+        let home = home();
         store.put("r", home, 100);
         assert!(store.find("r", None, 99 + KEPT_SECONDS).is_some());
         assert!(store.find("r", None, 100 + KEPT_SECONDS).is_none());

@@ -4,10 +4,13 @@ use crate::failure::{Failure, failed};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(20);
+/// From the start to being ready; callgrind takes its time.
+const START_WITHIN: Duration = Duration::from_secs(60);
 /// From the signal to end to the one that cannot be refused.
 const END_WITHIN: Duration = Duration::from_secs(20);
 
@@ -15,6 +18,23 @@ const END_WITHIN: Duration = Duration::from_secs(20);
 pub(crate) struct Owned {
     name: String,
     child: Child,
+}
+
+/// Starts the gateway, which `command` runs, with one worker on the file `config`, its other files in `dir`; gives it and
+/// where it listens.
+pub(crate) fn gateway(mut command: Command, config: &Path, dir: &Path) -> Result<(Owned, String), Failure> {
+    let (ready, stderr) = (dir.join("ready.json"), dir.join("stderr"));
+    command
+        .args(["serve", "--workers", "1", "--config"])
+        .arg(config)
+        .arg("--ready-file")
+        .arg(&ready)
+        .stderr(fs::File::create(&stderr).map_err(failed(stderr.display()))?);
+    let mut process = Owned::start("the gateway", &mut command)?;
+    process.wait_ready(|| ready.exists(), &stderr)?;
+    let text = fs::read_to_string(&ready).map_err(failed(ready.display()))?;
+    let ready: serde_json::Value = serde_json::from_str(&text).map_err(failed("the ready file"))?;
+    Ok((process, ready["listen"].as_str().unwrap_or_default().to_owned()))
 }
 
 impl Owned {
@@ -71,25 +91,23 @@ impl Owned {
         }
     }
 
-    /// Waits until `ready` holds.
-    pub(crate) fn wait_until(&mut self, within: Duration, ready: impl Fn() -> bool) -> Result<(), Failure> {
-        let deadline = Instant::now() + within;
-        while !ready() {
+    /// Waits until `ready` holds; where it never does, the failure quotes what stands in the file `output`.
+    pub(crate) fn wait_ready(&mut self, ready: impl Fn() -> bool, output: &Path) -> Result<(), Failure> {
+        let deadline = Instant::now() + START_WITHIN;
+        let why = loop {
+            if ready() {
+                return Ok(());
+            }
             if let Some(status) = self.ended()? {
-                return Err(Failure::Failed(format!(
-                    "{} ended before it was ready: {status}",
-                    self.name
-                )));
+                break format!("ended before it was ready: {status}");
             }
             if Instant::now() >= deadline {
-                return Err(Failure::Failed(format!(
-                    "{} was not ready within {within:?}",
-                    self.name
-                )));
+                break format!("was not ready within {START_WITHIN:?}");
             }
             std::thread::sleep(POLL);
-        }
-        Ok(())
+        };
+        let said = fs::read_to_string(output).unwrap_or_default();
+        Err(Failure::Failed(format!("{} {why}\n{said}", self.name)))
     }
 
     /// Asks it to end and waits for that; kills it if it does not.

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const START_WITHIN: Duration = Duration::from_secs(60);
 /// For the answer that shows that a router is ready.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -238,41 +237,17 @@ impl Starter<'_> {
         command.stdout(create()?).stderr(create()?);
         let mut process = Owned::start(kind.name(), &mut command)?;
         let address = format!("127.0.0.1:{port}");
-        process
-            .wait_until(START_WITHIN, || answers(&address))
-            .map_err(|failure| {
-                let said = fs::read_to_string(&output).unwrap_or_default();
-                Failure::Failed(format!("{failure}\n{said}"))
-            })?;
+        process.wait_ready(|| answers(&address), &output)?;
         Ok((address, process))
     }
 
     fn weighbridge(&self, upstream: &str, dir: &Path) -> Result<(String, Owned), Failure> {
         let config = dir.join("weighbridge.yaml");
         fs::write(&config, config::weighbridge(upstream)).map_err(failed(config.display()))?;
-        let create = |name: &str| {
-            let path = dir.join(name);
-            File::create(&path).map_err(failed(path.display()))
-        };
-        let ready = dir.join("ready.json");
+        let log = dir.join("requests.log");
         let mut command = pinned(ROUTER_CORE, self.built.path("weighbridge")?);
-        command
-            .args(["serve", "--workers", "1", "--config"])
-            .arg(&config)
-            .arg("--ready-file")
-            .arg(&ready)
-            .stdout(create("requests.log")?)
-            .stderr(create("stderr")?);
-        let mut process = Owned::start("weighbridge", &mut command)?;
-        process
-            .wait_until(START_WITHIN, || ready.exists())
-            .map_err(|failure| {
-                let said = fs::read_to_string(dir.join("stderr")).unwrap_or_default();
-                Failure::Failed(format!("{failure}\n{said}"))
-            })?;
-        let text = fs::read_to_string(&ready).map_err(failed(ready.display()))?;
-        let ready: serde_json::Value = serde_json::from_str(&text).map_err(failed("the ready file"))?;
-        let address = ready["listen"].as_str().unwrap_or_default().to_owned();
+        command.stdout(File::create(&log).map_err(failed(log.display()))?);
+        let (process, address) = process::gateway(command, &config, dir)?;
         Ok((address, process))
     }
 }

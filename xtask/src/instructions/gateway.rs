@@ -6,7 +6,7 @@
 use super::{Counts, callgrind};
 use crate::build::Built;
 use crate::failure::{Failure, failed};
-use crate::process::Owned;
+use crate::process::{self, Owned};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,6 @@ use std::time::Duration;
 const CHUNKS: u64 = 32;
 /// Between two events, so that each arrives by itself however slow the gateway is under callgrind.
 const GAP_US: u64 = 4000;
-const START_WITHIN: Duration = Duration::from_secs(60);
 /// For one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// A function that only the worker thread runs.
@@ -132,26 +131,9 @@ fn gateway(program: &Path, upstream: &str, dir: &Path) -> Result<(Owned, String)
     );
     let config = dir.join("weighbridge.yaml");
     fs::write(&config, text).map_err(failed(config.display()))?;
-    let ready = dir.join("ready.json");
-    let stderr = fs::File::create(dir.join("stderr")).map_err(failed("the gateway's output"))?;
     let mut command = callgrind::command(program, &dir.join("callgrind"));
-    command
-        .args(["serve", "--workers", "1", "--config"])
-        .arg(&config)
-        .arg("--ready-file")
-        .arg(&ready)
-        .stdout(Stdio::null())
-        .stderr(stderr);
-    let mut process = Owned::start("the gateway", &mut command)?;
-    process
-        .wait_until(START_WITHIN, || ready.exists())
-        .map_err(|failure| {
-            let said = fs::read_to_string(dir.join("stderr")).unwrap_or_default();
-            Failure::Failed(format!("{failure}\n{said}"))
-        })?;
-    let text = fs::read_to_string(&ready).map_err(failed(ready.display()))?;
-    let ready: serde_json::Value = serde_json::from_str(&text).map_err(failed("the ready file"))?;
-    Ok((process, ready["listen"].as_str().unwrap_or_default().to_owned()))
+    command.stdout(Stdio::null());
+    process::gateway(command, &config, dir)
 }
 
 /// One connection with one request at a time.

@@ -5,6 +5,7 @@
 //! [`snapshot::Snapshot`] of the config, and the telemetry.
 
 pub mod admin_view;
+mod burst;
 mod client;
 pub mod clock;
 pub mod discovery;

@@ -1,5 +1,6 @@
 //! Listening: one socket, one thread per core with its own runtime and its own upstream connections.
 
+use crate::burst;
 use crate::client::connection;
 use crate::client::socket::Socket as ClientSocket;
 use crate::exchange::waiting::Leftovers;
@@ -128,6 +129,7 @@ where
 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_park(burst::rest)
         .build()
         .map_err(StartError::Thread)?;
     std::thread::Builder::new()

@@ -9,6 +9,7 @@ use super::plan::joined;
 use super::prompt::Prompt;
 use super::stored;
 use super::waiting::{COMMENT, COMMENT_LINE, Waited, Waiting, read_on, sign_of_life};
+use crate::burst::Pace;
 use crate::lifecycle::Phase;
 use crate::snapshot::Upstream;
 use crate::telemetry::outcome::Outcome;
@@ -72,6 +73,7 @@ pub(crate) struct Relay {
     closing: Closing,
     /// The last look found data.
     flows: bool,
+    pace: Pace,
     /// Bytes passed on in this turn.
     turn: usize,
 }
@@ -194,6 +196,7 @@ impl Relay {
             clocks,
             closing: Closing::No,
             flows: false,
+            pace: Pace::default(),
             turn: 0,
         };
         let begun = relay
@@ -233,7 +236,8 @@ impl Relay {
         if !progress {
             return;
         }
-        self.clocks.progress = Some(now);
+        let before = self.clocks.progress.replace(now);
+        self.pace.note(now, before);
         let at = now.into_std();
         self.flight.progressed(at);
         if content || self.flight.record.first_token.is_some() {

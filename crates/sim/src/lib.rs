@@ -9,5 +9,8 @@
 //! - [`text`]: an approximate tokenizer with block hashes, and repeatable pseudo text.
 
 pub mod coefficients;
+pub mod drive;
 pub mod engine;
+pub mod outcome;
 pub mod text;
+pub mod workload;

@@ -88,8 +88,9 @@ pub struct Setup {
 
 /// A way to choose that takes the scheduler's place: a yardstick.
 pub trait Baseline: Send {
-    /// Place of the endpoint among `candidates`, which are never empty; `index` is the request's place in the workload.
-    fn choose(&mut self, now: Duration, index: usize, request: &Request, candidates: &[Seen<'_>]) -> usize;
+    /// Place of the endpoint among `candidates`, which are never empty; `request` comes with its
+    /// place in the workload.
+    fn choose(&mut self, now: Duration, request: (usize, &Request), candidates: &[Seen<'_>]) -> usize;
 
     /// An attempt of a request that it placed got its first token.
     fn began(&mut self, now: Duration, index: usize, endpoint: usize) {

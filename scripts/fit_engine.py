@@ -75,9 +75,9 @@ def fit_public(args):
 
 
 def fit_measured(args):
-    requests, _ = served.load(args.measured)
+    requests, concurrency = served.load(args.measured)
     sizes = (args.slots, args.batched_tokens)
-    c = served.fit(requests, *sizes)
+    c = served.fit(requests, concurrency, sizes)
     print(f"{args.label}: fitted to {len(requests)} requests", file=sys.stderr)
     for name, value in c.items():
         if value:

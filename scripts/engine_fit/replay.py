@@ -2,7 +2,7 @@
 
 import math
 
-from .least_squares import solve, solve_from_zero_up
+from .least_squares import solve
 
 
 class Request:
@@ -33,15 +33,14 @@ def iteration_terms(c, tokens, pairs):
     return (tokens, c["compute_s"] + rest) if binds else (0, memory + rest)
 
 
-def solve_open(open_terms, c, measured, from_zero_up=False):
+def solve_open(open_terms, c, measured):
     """The `open_terms` among [`TERMS`] by least squares of relative errors; `measured`: seconds with their sums."""
     rows, values = [], []
-    solver = solve_from_zero_up if from_zero_up else solve
     for seconds, sums in measured:
         fixed = sums[-1] + math.fsum(c[name] * x for name, x in zip(TERMS, sums) if name not in open_terms)
         rows.append([x / seconds for name, x in zip(TERMS, sums) if name in open_terms])
         values.append((seconds - fixed) / seconds)
-    return dict(zip((name for name in TERMS if name in open_terms), solver(rows, values)))
+    return dict(zip((name for name in TERMS if name in open_terms), solve(rows, values)))
 
 
 def replay(requests, max_seqs, max_tokens, c, concurrency=None):

@@ -5,13 +5,14 @@ decoding sequence, and of each token of its context.
 """
 
 import json
+import math
 import statistics
 
-from .replay import Request, replay, solve_open
+from .replay import Request, replay
 from .tables import NOTHING
 
 OPEN = ["overhead_s", "compute_per_token_s", "per_sequence_s", "per_context_token_s"]
-ROUNDS = 12
+STEPS = 200
 
 
 def load(path):
@@ -38,28 +39,85 @@ def load(path):
     return requests, rows[0]["concurrency"]
 
 
-def fit(requests, max_seqs, max_tokens):
-    """Coefficients from times to first token and from first to last. The first guess is one token every 10 ms."""
-    c = {**NOTHING, "overhead_s": 5e-3, "compute_per_token_s": 1e-3, "per_sequence_s": 4e-3}
-    for _ in range(ROUNDS):
-        done = replay(requests, max_seqs, max_tokens, c)
-        measured = [(r.first - r.queued, done[i][3]) for i, r in enumerate(requests)]
-        measured += [(r.last - r.first, done[i][4]) for i, r in enumerate(requests) if r.output > 1]
-        c.update(solve_open(OPEN, c, [m for m in measured if m[0] > 0], from_zero_up=True))
-    return c
+def simulate(requests, concurrency, sizes, c):
+    """Times of requests that a closed loop of clients sends: when each was sent, its first and its last token."""
+    asked = [Request(0.0, r.prompt, r.output) for r in requests]
+    done = replay(asked, *sizes, c, concurrency)
+    return [done[i][:3] for i in range(len(requests))]
+
+
+def distance(requests, concurrency, sizes, c):
+    """Squared relative errors of times to first token, from first to last, and of the whole, which weighs as much as
+    a tenth of the others."""
+    total, ours = 0.0, simulate(requests, concurrency, sizes, c)
+    for r, (sent, first, last) in zip(requests, ours):
+        total += math.log((first - sent) / (r.first - r.queued)) ** 2
+        if r.output > 1 and r.last > r.first:
+            total += math.log((last - first) / (r.last - r.first)) ** 2
+    whole = math.log(max(x[2] for x in ours) / max(r.last for r in requests))
+    return total + 0.2 * len(requests) * whole**2
+
+
+def fit(requests, concurrency, sizes):
+    """Coefficients by the simplex search of Nelder and Mead (1965) over their logarithms."""
+
+    def coefficients(point):
+        # Less than a nanosecond is nothing.
+        found = {name: math.exp(min(x, 5.0)) for name, x in zip(OPEN, point)}
+        return {**NOTHING, **{name: x for name, x in found.items() if x >= 1e-9}}
+
+    def value(point):
+        return distance(requests, concurrency, sizes, coefficients(point))
+
+    # From a token in 20 ms and a prompt of 1,000 tokens a second.
+    start = [math.log(x) for x in (10e-3, 1e-3, 2e-3, 1e-6)]
+    return coefficients(nelder_mead(value, start))
+
+
+def nelder_mead(value, start):
+    """The point with the least value that a simplex of width 1 finds from `start`, starting over from what it finds
+    until that gains nothing."""
+    best = math.inf
+    while True:
+        points = [start] + [[x + (i == j) for j, x in enumerate(start)] for i in range(len(start))]
+        simplex = sorted((value(p), p) for p in points)
+        for _ in range(STEPS):
+            simplex = step(value, simplex)
+        if simplex[0][0] > 0.999 * best:
+            return simplex[0][1]
+        best, start = simplex[0]
+
+
+def step(value, simplex):
+    """Reflects the worst corner through the others' middle, farther or nearer as that pays; else draws all together."""
+    *others, (worst, corner) = simplex
+    middle = [sum(p[i] for _, p in others) / len(others) for i in range(len(corner))]
+
+    def along(factor):
+        point = [m + factor * (m - x) for m, x in zip(middle, corner)]
+        return value(point), point
+
+    tried = along(1.0)
+    if tried < simplex[0]:
+        tried = min(tried, along(2.0))
+    elif tried >= others[-1]:
+        tried = along(0.5 if tried[0] < worst else -0.5)
+    if tried[0] < worst:
+        return sorted([*others, tried])
+    least = simplex[0][1]
+    near = [[(x + y) / 2 for x, y in zip(p, least)] for _, p in simplex[1:]]
+    return sorted([simplex[0], *((value(p), p) for p in near)])
 
 
 def predict(requests, concurrency, sizes, c):
     """Errors of a prediction that knows the requests' sizes and how many are under way, not when each was sent."""
-    max_seqs, max_tokens = sizes
-    asked = [Request(0.0, r.prompt, r.output) for r in requests]
-    done = replay(asked, max_seqs, max_tokens, c, concurrency)
+    ours_all = simulate(requests, concurrency, sizes, c)
     rows = [
         ("time to first token, mean", "ms", 1e3, lambda f, s, l, n: f - s, statistics.fmean),
         ("time per output token, mean", "ms", 1e3, lambda f, s, l, n: (l - f) / max(1, n - 1), statistics.fmean),
         ("makespan", "s", 1, lambda f, s, l, n: l, max),
     ]
     for name, unit, scale, value, combine in rows:
-        ours = combine(value(done[i][1], done[i][0], done[i][2], r.output) for i, r in enumerate(requests))
+        ours = combine(value(first, sent, last, r.output) for r, (sent, first, last) in zip(requests, ours_all))
         real = combine(value(r.first, r.queued, r.last, r.output) for r in requests)
         yield f"{name}: measured {real * scale:.1f} {unit}, predicted {ours * scale:.1f} {unit} ({ours / real - 1:+.1%})"

@@ -1,8 +1,20 @@
 //! What is asked of a fleet: requests with their sizes, times and shared beginnings.
 
+mod order;
+#[allow(dead_code, reason = "tmp")]
+mod random;
+mod read;
+mod write;
+
+pub use read::{BadRow, Format, Read, ReadError, read};
+pub use write::write_mooncake;
+
 use crate::engine::BlockHash;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Most requests of one workload. Each takes some hundred bytes and its blocks.
+pub const REQUESTS_MAX: usize = 20_000_000;
 
 /// Requests in the order in which they are due, and what they have in common.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,11 +1,16 @@
 //! What is asked of a fleet: requests with their sizes, times and shared beginnings.
 
+mod generate;
+mod named;
 mod order;
-#[allow(dead_code, reason = "tmp")]
 mod random;
 mod read;
+pub mod spec;
+pub mod transform;
 mod write;
 
+pub use generate::generate;
+pub use named::{NAMED, PrefixGroups, named, named_text};
 pub use read::{BadRow, Format, Read, ReadError, read};
 pub use write::write_mooncake;
 

@@ -35,7 +35,9 @@ pub(super) fn ordered(drafts: Vec<Draft>) -> Vec<Request> {
 pub(super) fn nominal(requests: &[Request]) -> Vec<Duration> {
     let mut times: Vec<Duration> = Vec::with_capacity(requests.len());
     for request in requests {
-        let before = request.after.and_then(|before| times.get(before as usize).copied());
+        let before = request
+            .after
+            .and_then(|before| times.get(before as usize).copied());
         times.push(before.unwrap_or_default().saturating_add(request.at));
     }
     times

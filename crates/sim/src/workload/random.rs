@@ -93,8 +93,14 @@ mod tests {
             let values: Vec<f64> = (0..40_000).map(|_| draw(&mut stream)).collect();
             let got = values.iter().sum::<f64>() / values.len() as f64;
             let spread = (values.iter().map(|v| (v - got).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
-            assert!((got - mean).abs() < 0.03 * deviation.max(1.0), "{what}: mean {got}");
-            assert!((spread - deviation).abs() < 0.05 * deviation, "{what}: deviation {spread}");
+            assert!(
+                (got - mean).abs() < 0.03 * deviation.max(1.0),
+                "{what}: mean {got}"
+            );
+            assert!(
+                (spread - deviation).abs() < 0.05 * deviation,
+                "{what}: deviation {spread}"
+            );
         };
         check("unit", 0.5, (1.0_f64 / 12.0).sqrt(), &mut |s| s.unit());
         check("exponential", 1.0, 1.0, &mut |s| s.exponential());
@@ -113,7 +119,10 @@ mod tests {
         // 1 : 1/2 : 1/3 : 1/4, whose sum is 25/12.
         for (place, count) in counts.iter().enumerate() {
             let expected = 12_000.0 / (place + 1) as f64;
-            assert!((f64::from(*count) - expected).abs() < 0.06 * expected, "{counts:?}");
+            assert!(
+                (f64::from(*count) - expected).abs() < 0.06 * expected,
+                "{counts:?}"
+            );
         }
         assert!((0..100).all(|_| stream.zipf(3, 0.0) < 3));
     }

@@ -283,7 +283,9 @@ fn check_blocks(row: &Row, block_tokens: u32) -> Result<(), Wrong> {
     let most = tokens.div_ceil(u64::from(block_tokens.max(1)));
     if row.blocks.len() as u64 > most {
         return Err(Wrong::new(
-            format!("`hash_ids` has more blocks than the {most} of {block_tokens} tokens that prompt and answer fill"),
+            format!(
+                "`hash_ids` has more blocks than the {most} of {block_tokens} tokens that prompt and answer fill"
+            ),
             row.blocks.len(),
         ));
     }

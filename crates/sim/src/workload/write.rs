@@ -85,12 +85,18 @@ impl Said {
             timestamp: millis(at),
             input_length: request.prompt_tokens,
             output_length: request.output_tokens,
-            block_tokens: (!hash_ids.is_empty() && block_tokens != MOONCAKE_BLOCK_TOKENS).then_some(block_tokens),
+            block_tokens: (!hash_ids.is_empty() && block_tokens != MOONCAKE_BLOCK_TOKENS)
+                .then_some(block_tokens),
             hash_ids,
             session: request.session,
-            tenant: workload.tenants.get(usize::from(request.tenant)).map(|name| &**name),
+            tenant: workload
+                .tenants
+                .get(usize::from(request.tenant))
+                .map(|name| &**name),
             class: class.map(|class| &*class.name),
-            slo: class.filter(|class| new && class.slo != super::Slo::default()).map(bounds),
+            slo: class
+                .filter(|class| new && class.slo != super::Slo::default())
+                .map(bounds),
             after: request.after,
             think_ms: request.after.map(|_| millis(request.at)),
             max_concurrency: None,

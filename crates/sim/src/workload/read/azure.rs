@@ -67,8 +67,12 @@ fn nanos(text: &str) -> Option<i128> {
 }
 
 fn tokens(name: &str, text: &str) -> Result<u32, Wrong> {
-    text.parse()
-        .map_err(|_| Wrong::new(format!("`{name}` must be a whole number of tokens below 2^32"), text))
+    text.parse().map_err(|_| {
+        Wrong::new(
+            format!("`{name}` must be a whole number of tokens below 2^32"),
+            text,
+        )
+    })
 }
 
 impl Rows for Azure {
@@ -86,7 +90,10 @@ impl Rows for Azure {
         };
         let time = field(self.columns.time, TIME)?;
         let at = nanos(time).ok_or_else(|| {
-            Wrong::new(format!("`{TIME}` must be a date as in 2023-11-16 18:15:46.6805900"), time)
+            Wrong::new(
+                format!("`{TIME}` must be a date as in 2023-11-16 18:15:46.6805900"),
+                time,
+            )
         })?;
         let prompt_tokens = tokens(PROMPT, field(self.columns.prompt, PROMPT)?)?;
         Ok(Some(Row {

@@ -139,7 +139,10 @@ impl Collector {
             .binary_search_by_key(&before, |(row, ..)| *row)
             .map_err(|_| Wrong::new("`after` must be the number, from 0, of a good row above", before))?;
         if self.rows[place].1 > at {
-            return Err(Wrong::new("`timestamp` is before that of the row it follows", before));
+            return Err(Wrong::new(
+                "`timestamp` is before that of the row it follows",
+                before,
+            ));
         }
         u32::try_from(place).map_err(|_| Wrong::new("`after` is too large", before))
     }
@@ -165,7 +168,9 @@ impl Collector {
             ));
         }
         if self.reader.block_tokens() == 0 {
-            notes.push("the trace has no block hashes, so no prompt shares its beginning with another".to_owned());
+            notes.push(
+                "the trace has no block hashes, so no prompt shares its beginning with another".to_owned(),
+            );
         }
         notes
     }

@@ -34,11 +34,17 @@ impl Rows for Gateway {
             .time
             .parse()
             .map_err(|_| Wrong::new("`time` must be a date as in 2026-05-04T10:00:00Z", &fields.time))?;
-        let (Some(prompt_tokens), Some(output_tokens)) = (fields.prompt_tokens, fields.completion_tokens) else {
-            let status = fields.status.map_or("none".to_owned(), |status| status.to_string());
+        let (Some(prompt_tokens), Some(output_tokens)) = (fields.prompt_tokens, fields.completion_tokens)
+        else {
+            let status = fields
+                .status
+                .map_or("none".to_owned(), |status| status.to_string());
             return Err(Wrong::new(
                 "no token counts, so its size is not known",
-                format!("status {status}, outcome {}", fields.outcome.as_deref().unwrap_or("none")),
+                format!(
+                    "status {status}, outcome {}",
+                    fields.outcome.as_deref().unwrap_or("none")
+                ),
             ));
         };
         // Whoever holds a key is one user where no session is told.

@@ -36,7 +36,9 @@ impl<S: BufRead> Lines<S> {
             let number = self.number;
             let failed = |error| ReadError::Io { line: number, error };
             self.bytes.clear();
-            let bounded = (&mut self.source).take(LINE_MAX + 1).read_until(b'\n', &mut self.bytes);
+            let bounded = (&mut self.source)
+                .take(LINE_MAX + 1)
+                .read_until(b'\n', &mut self.bytes);
             if bounded.map_err(failed)? == 0 {
                 return Ok(None);
             }

@@ -21,8 +21,14 @@ fn mooncake() {
     let [first, second] = &read.workload.requests[..] else {
         panic!("two requests")
     };
-    assert_eq!((first.prompt_tokens, first.output_tokens, &first.blocks[..]), (1000, 52, &[0, 1][..]));
-    assert_eq!((second.at, second.blocks.len()), (Duration::from_micros(3_000_500), 0));
+    assert_eq!(
+        (first.prompt_tokens, first.output_tokens, &first.blocks[..]),
+        (1000, 52, &[0, 1][..])
+    );
+    assert_eq!(
+        (second.at, second.blocks.len()),
+        (Duration::from_micros(3_000_500), 0)
+    );
     assert!(read.workload.tenants.is_empty() && read.workload.classes.is_empty());
 }
 
@@ -66,12 +72,17 @@ fn every_bad_row_is_named() {
 fn the_list_of_bad_rows_is_bounded_and_their_count_exact() {
     let text = format!("{MOONCAKE}\n{}", "{}\n".repeat(250));
     let read = read_text(&text);
-    assert_eq!((read.bad.len(), read.bad_total, read.bad[99].line), (100, 250, 101));
+    assert_eq!(
+        (read.bad.len(), read.bad_total, read.bad[99].line),
+        (100, 250, 101)
+    );
 }
 
 #[test]
 fn rows_out_of_order_are_sorted_and_noted() {
-    let row = |at: u32, tokens: u32| format!("{{\"timestamp\":{at},\"input_length\":{tokens},\"output_length\":1}}\n");
+    let row = |at: u32, tokens: u32| {
+        format!("{{\"timestamp\":{at},\"input_length\":{tokens},\"output_length\":1}}\n")
+    };
     let text = [row(5, 1), row(3, 2), row(5, 3), row(3, 4)].concat();
     let read = read_text(&text);
     let order: Vec<_> = read.workload.requests.iter().map(|r| r.prompt_tokens).collect();
@@ -87,7 +98,10 @@ fn azure_with_and_without_a_header_and_with_offsets() {
     );
     assert_eq!(read.format, Format::Azure);
     let second = &read.workload.requests[1];
-    assert_eq!((second.at, second.prompt_tokens), (Duration::from_nanos(4_314_579_000), 396));
+    assert_eq!(
+        (second.at, second.prompt_tokens),
+        (Duration::from_nanos(4_314_579_000), 396)
+    );
     assert_eq!(
         bad(&read),
         [
@@ -108,9 +122,16 @@ fn llmservingsim() {
         r#"{"arrival_ns": 46926808, "input_toks": 40, "output_toks": 20, "hash_ids": [0, 1, 2]}
            {"arrival_ns": 46926809, "input_toks": 40, "output_toks": 20}"#,
     );
-    assert_eq!((read.format, read.workload.block_tokens), (Format::LlmServingSim, 16));
+    assert_eq!(
+        (read.format, read.workload.block_tokens),
+        (Format::LlmServingSim, 16)
+    );
     assert_eq!(read.workload.requests[0].at, Duration::from_nanos(46_926_808));
-    assert!(bad(&read)[0].starts_with("line 2: `hash_ids` is missing"), "{:?}", read.bad);
+    assert!(
+        bad(&read)[0].starts_with("line 2: `hash_ids` is missing"),
+        "{:?}",
+        read.bad
+    );
 }
 
 #[test]
@@ -140,7 +161,11 @@ fn the_gateways_log() {
             "line 4: `time` must be a date as in 2026-05-04T10:00:00Z: soon",
         ]
     );
-    assert!(read.notes.iter().any(|note| note.contains("1 requests are the gateway's estimates")));
+    assert!(
+        read.notes
+            .iter()
+            .any(|note| note.contains("1 requests are the gateway's estimates"))
+    );
 }
 
 #[test]
@@ -153,16 +178,27 @@ fn what_cannot_be_read_says_which_formats_exist() {
         fails("TIMESTAMP,ContextTokens,GeneratedTokens\n", None),
         fails("TIMESTAMP,Tokens\n", Some(Format::Azure)),
     ] {
-        assert!(Format::ALL.iter().all(|format| error.contains(format.name())), "{error}");
+        assert!(
+            Format::ALL.iter().all(|format| error.contains(format.name())),
+            "{error}"
+        );
     }
     assert!("mooncake".parse::<Format>().is_ok());
-    assert!("moon".parse::<Format>().unwrap_err().contains("there are mooncake, azure"));
+    assert!(
+        "moon"
+            .parse::<Format>()
+            .unwrap_err()
+            .contains("there are mooncake, azure")
+    );
 }
 
 #[test]
 fn a_first_line_that_is_broken_does_not_hide_the_format() {
     let read = read_text(&format!("garbage\n{MOONCAKE}\n"));
-    assert_eq!((read.format, read.bad_total, read.workload.requests.len()), (Format::Mooncake, 1, 1));
+    assert_eq!(
+        (read.format, read.bad_total, read.workload.requests.len()),
+        (Format::Mooncake, 1, 1)
+    );
 }
 
 #[test]
@@ -191,7 +227,10 @@ fn what_is_written_reads_back_the_same() {
     assert_eq!(bad(&read), [""; 0]);
     assert_eq!(read.workload.requests[2].after, Some(0));
     assert_eq!(read.workload.requests[2].at, Duration::from_secs(2));
-    assert_eq!(read.workload.classes[1].slo.per_token, Some(Duration::from_millis(50)));
+    assert_eq!(
+        read.workload.classes[1].slo.per_token,
+        Some(Duration::from_millis(50))
+    );
     let mut written = Vec::new();
     write_mooncake(&read.workload, &mut written).unwrap();
     assert_eq!(String::from_utf8(written).unwrap(), text);

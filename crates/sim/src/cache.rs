@@ -8,37 +8,69 @@
 //! A content that has been used is one of the `capacity` most recently used, or it is gone: nothing else decides.
 
 use crate::engine::BlockHash;
-use std::collections::{BTreeMap, HashMap};
+use crate::text::mix;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// End of the list.
+const NONE: u32 = u32::MAX;
+
+/// Spreads block hashes, which may be small numbers, over the table. They come from the user's own traces, so there is
+/// nobody who makes them collide.
+#[derive(Clone, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, block: u64) {
+        self.0 = mix(self.0 ^ block);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A block's place in the list from the least to the most recently used.
+#[derive(Clone, Debug)]
+struct Slot {
+    block: BlockHash,
+    older: u32,
+    newer: u32,
+}
 
 /// Blocks of one instance's cache.
 #[derive(Clone, Debug)]
 pub struct PrefixCache {
-    capacity: Option<usize>,
-    uses: u64,
-    last_use: HashMap<BlockHash, u64>,
-    /// The same the other way round, to find the oldest; empty where nothing is ever evicted.
-    by_use: BTreeMap<u64, BlockHash>,
+    capacity: usize,
+    slots: Vec<Slot>,
+    places: HashMap<BlockHash, u32, BuildHasherDefault<Spread>>,
+    oldest: u32,
+    newest: u32,
 }
 
 impl PrefixCache {
-    /// Holds at most `blocks`; with 0 it never holds any.
+    /// Holds at most `blocks`, and never more than 2^32 − 1; with 0 it never holds any.
     #[must_use]
     pub fn with_capacity(blocks: usize) -> Self {
         Self {
-            capacity: Some(blocks),
-            ..Self::unbounded()
+            capacity: blocks.min(NONE as usize),
+            slots: Vec::new(),
+            places: HashMap::default(),
+            oldest: NONE,
+            newest: NONE,
         }
     }
 
     /// Never evicts: the most that a trace can hit.
     #[must_use]
     pub fn unbounded() -> Self {
-        Self {
-            capacity: None,
-            uses: 0,
-            last_use: HashMap::new(),
-            by_use: BTreeMap::new(),
-        }
+        Self::with_capacity(usize::MAX)
     }
 
     /// How many of the leading `blocks` are here. Changes nothing.
@@ -46,40 +78,76 @@ impl PrefixCache {
     pub fn leading(&self, blocks: &[BlockHash]) -> usize {
         blocks
             .iter()
-            .take_while(|block| self.last_use.contains_key(block))
+            .take_while(|block| self.places.contains_key(block))
             .count()
     }
 
     /// All of `blocks` are now here and the most recent, the first of them most of all; what exceeds the capacity goes.
     pub fn insert(&mut self, blocks: &[BlockHash]) {
-        for block in blocks.iter().rev() {
-            self.uses += 1;
-            let before = self.last_use.insert(*block, self.uses);
-            let Some(capacity) = self.capacity else {
-                continue;
-            };
-            if let Some(before) = before {
-                self.by_use.remove(&before);
-            }
-            self.by_use.insert(self.uses, *block);
-            if self.last_use.len() > capacity
-                && let Some((_, oldest)) = self.by_use.pop_first()
-            {
-                self.last_use.remove(&oldest);
-            }
+        if self.capacity == 0 {
+            return;
         }
+        for block in blocks.iter().rev() {
+            let place = match self.places.get(block) {
+                Some(place) => self.unlink(*place),
+                None => self.place_for(*block),
+            };
+            self.append(place);
+        }
+    }
+
+    /// A slot outside of the list that holds `block`: a new one, or that of the oldest block.
+    fn place_for(&mut self, block: BlockHash) -> u32 {
+        let place = if self.slots.len() < self.capacity {
+            self.slots.push(Slot {
+                block,
+                older: NONE,
+                newer: NONE,
+            });
+            self.slots.len() as u32 - 1
+        } else {
+            let oldest = self.unlink(self.oldest);
+            self.places.remove(&self.slots[oldest as usize].block);
+            self.slots[oldest as usize].block = block;
+            oldest
+        };
+        self.places.insert(block, place);
+        place
+    }
+
+    fn unlink(&mut self, place: u32) -> u32 {
+        let Slot { older, newer, .. } = self.slots[place as usize];
+        match self.slots.get_mut(older as usize) {
+            Some(slot) => slot.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.slots.get_mut(newer as usize) {
+            Some(slot) => slot.older = older,
+            None => self.newest = older,
+        }
+        place
+    }
+
+    fn append(&mut self, place: u32) {
+        let newest = std::mem::replace(&mut self.newest, place);
+        match self.slots.get_mut(newest as usize) {
+            Some(slot) => slot.newer = place,
+            None => self.oldest = place,
+        }
+        let slot = &mut self.slots[place as usize];
+        (slot.older, slot.newer) = (newest, NONE);
     }
 
     /// Blocks that are here.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.last_use.len()
+        self.places.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.last_use.is_empty()
+        self.places.is_empty()
     }
 }
 

@@ -4,10 +4,12 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "this file holds tests only"
+    clippy::print_stdout,
+    reason = "this file holds tests only; what they measure is shown"
 )]
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -61,6 +63,22 @@ fn the_public_traces_are_read_whole() {
         (sharegpt.workload.requests.len(), sharegpt.workload.block_tokens),
         (300, 16)
     );
+}
+
+/// A hash stands for all before it, so it is found behind one other only.
+#[test]
+fn hashes_are_chained() {
+    for path in [
+        "traces/mooncake_conversation_first_half.jsonl",
+        "calib/llmservingsim/sharegpt300_workload_hashed16.jsonl",
+    ] {
+        let mut before = HashMap::new();
+        for request in &trace(path).workload.requests {
+            for pair in request.blocks.windows(2) {
+                assert_eq!(*before.entry(pair[1]).or_insert(pair[0]), pair[0], "{path}");
+            }
+        }
+    }
 }
 
 #[test]

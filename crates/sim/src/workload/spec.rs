@@ -1,10 +1,12 @@
 //! What a generated workload is made of, as a file says it.
 
 mod check;
+mod span;
 mod spread;
 
 pub use check::{Problem, SpecError};
-pub use spread::{LogNormal, Quantity, Span, Spread};
+pub use span::Span;
+pub use spread::{LogNormal, Quantity, Spread};
 
 use serde::Deserialize;
 

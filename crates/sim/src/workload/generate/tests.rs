@@ -61,21 +61,6 @@ fn all_named_workloads_are_sound_and_read_back() {
         let spec = named(name).unwrap();
         assert_eq!((spec.problems(), &*spec.name), (vec![], *name));
         let mut workload = generate(&spec, 7).unwrap();
-        println!(
-            "{name}: {} requests, {} blocks, {} prompt tokens, {} output tokens",
-            workload.requests.len(),
-            workload.requests.iter().map(|r| r.blocks.len()).sum::<usize>(),
-            workload
-                .requests
-                .iter()
-                .map(|r| r.prompt_tokens as u64)
-                .sum::<u64>(),
-            workload
-                .requests
-                .iter()
-                .map(|r| r.output_tokens as u64)
-                .sum::<u64>()
-        );
         check(&workload);
         assert!(
             (500..10_000).contains(&workload.requests.len()),

@@ -277,7 +277,7 @@ fn check_arrivals(check: &mut Check<'_>, arrivals: &Arrivals) {
     );
     let cv = arrivals.cv.unwrap_or(1.0);
     check.wants("cv", (0.01..=100.0).contains(&cv), "must be from 0.01 to 100");
-    let one = arrivals.rate.is_some() != !arrivals.stages.is_empty();
+    let one = arrivals.rate.is_some() == arrivals.stages.is_empty();
     check.wants("rate", one, "give either `rate` or `stages`");
     let rate = arrivals.rate.unwrap_or(1.0);
     check.wants(

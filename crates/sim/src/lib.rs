@@ -15,5 +15,7 @@ pub mod coefficients;
 pub mod drive;
 pub mod engine;
 pub mod outcome;
+pub mod parallel;
+pub mod size;
 pub mod text;
 pub mod workload;

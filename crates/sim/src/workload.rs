@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Most requests of one workload. Each takes some hundred bytes and its blocks.
 pub const REQUESTS_MAX: usize = 20_000_000;
+/// Most block hashes of all its requests: 4 GB.
+pub const BLOCKS_MAX: usize = 500_000_000;
 
 /// Requests in the order in which they are due, and what they have in common.
 #[derive(Clone, Debug, Default, PartialEq)]

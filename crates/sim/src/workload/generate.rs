@@ -3,18 +3,17 @@
 mod chain;
 mod clock;
 mod component;
+mod drafts;
 
-use super::order::{Draft, ordered};
+use super::order::ordered;
 use super::random::Stream;
 use super::spec::{Component, Spec, SpecError};
-use super::{Class, REQUESTS_MAX, Slo, Workload};
+use super::{BLOCKS_MAX, Class, Slo, Workload};
 use clock::Clock;
 use component::{Person, Source};
+use drafts::Drafts;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Most block hashes of all requests: 4 GB.
-const BLOCKS_MAX: usize = 500_000_000;
 
 /// Generates what `spec` describes.
 ///
@@ -29,11 +28,10 @@ fn generate_within(spec: &Spec, seed: u64, blocks_max: usize) -> Result<Workload
     if !problems.is_empty() {
         return Err(SpecError::Problems(problems));
     }
-    let mut draw = Draw::new(spec, seed);
-    draw.blocks_left = blocks_max;
+    let mut draw = Draw::new(spec, (seed, blocks_max));
     draw.closed_loops()?;
     draw.arrivals(seed)?;
-    let mut requests = ordered(draw.drafts);
+    let mut requests = ordered(draw.drafts.list);
     requests.truncate(spec.requests.map_or(usize::MAX, |most| most as usize));
     if requests.is_empty() {
         return Err(SpecError::Empty);
@@ -84,20 +82,18 @@ struct Draw<'a> {
     sources: Vec<Source<'a>>,
     tenants: Stream,
     people: u64,
-    drafts: Vec<Draft>,
-    blocks_left: usize,
+    drafts: Drafts,
 }
 
 impl<'a> Draw<'a> {
-    fn new(spec: &'a Spec, seed: u64) -> Self {
+    fn new(spec: &'a Spec, (seed, blocks_max): (u64, usize)) -> Self {
         let source = |(place, component)| Source::new(spec, (place, component), seed);
         Self {
             spec,
             sources: spec.components.iter().enumerate().map(source).collect(),
             tenants: Stream::new(seed, "tenants"),
             people: 0,
-            drafts: Vec::new(),
-            blocks_left: 0,
+            drafts: Drafts::new(blocks_max),
         }
     }
 
@@ -121,9 +117,7 @@ impl<'a> Draw<'a> {
                 let person = self.person();
                 let ramp = closed_loop.ramp.unwrap_or_default().0;
                 let start = ramp.mul_f64(f64::from(user) / f64::from(closed_loop.users));
-                let before = self.drafts.len();
-                self.sources[place].user(closed_loop, (person, start), &mut self.drafts);
-                self.check_size(before)?;
+                self.sources[place].user(closed_loop, (person, start), &mut self.drafts)?;
             }
         }
         Ok(())
@@ -161,34 +155,21 @@ impl<'a> Draw<'a> {
     fn arrivals(&mut self, seed: u64) -> Result<(), SpecError> {
         let wanted = self.spec.requests.map_or(usize::MAX, |most| most as usize);
         let mut lines = self.lines(seed);
-        while self.drafts.len() < wanted {
+        while self.drafts.list.len() < wanted {
             let earliest = lines
                 .iter_mut()
                 .filter_map(|line| Some((line.next?, line)))
                 .min_by_key(|(at, _)| *at);
             let Some((at, line)) = earliest else {
-                break;
+                // Whoever asks for a number and gives no end gets the number, or hears that it takes too long.
+                let endless = self.spec.duration.is_none() && lines.iter().any(|line| line.clock.endless());
+                return if endless { Err(SpecError::TooSlow) } else { Ok(()) };
             };
             let component = line.component();
             line.next = line.clock.next();
             let person = self.person();
-            let before = self.drafts.len();
-            self.sources[component].arrival((person, at), &mut self.drafts);
-            self.check_size(before)?;
+            self.sources[component].arrival((person, at), &mut self.drafts)?;
         }
-        Ok(())
-    }
-
-    fn check_size(&mut self, before: usize) -> Result<(), SpecError> {
-        let new = self.drafts[before..].iter();
-        let blocks = new.map(|draft| draft.request.blocks.len()).sum::<usize>();
-        if self.drafts.len() > REQUESTS_MAX {
-            return Err(SpecError::TooManyRequests(REQUESTS_MAX));
-        }
-        self.blocks_left = self
-            .blocks_left
-            .checked_sub(blocks)
-            .ok_or(SpecError::TooManyBlocks)?;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ mod mooncake;
 
 pub(super) use mooncake::BLOCK_TOKENS as MOONCAKE_BLOCK_TOKENS;
 
-use super::{Slo, Workload};
+use super::{BLOCKS_MAX, REQUESTS_MAX, Slo, Workload};
 use collect::Collector;
 use lines::{Line, Lines};
 use std::fmt;
@@ -164,9 +164,11 @@ pub enum ReadError {
     /// There is nothing to read.
     #[error("the trace is empty\n{FORMATS}")]
     Empty,
-    /// More requests than can be counted through.
-    #[error("more than {0} requests; cut the trace into parts")]
-    TooLong(usize),
+    /// More than fits into memory.
+    #[error(
+        "the trace has more than {REQUESTS_MAX} requests or {BLOCKS_MAX} block hashes; cut it into parts"
+    )]
+    TooLong,
 }
 
 const FORMATS: &str = "Formats that can be read, one row a line:\n\

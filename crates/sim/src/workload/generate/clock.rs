@@ -19,6 +19,9 @@ pub(super) struct Clock<'a> {
     begun: bool,
 }
 
+/// Longest time that is looked at: a year.
+const YEAR: u64 = 31_536_000_000_000_000;
+
 /// The rate now, and until when it stays.
 #[derive(Clone, Copy)]
 struct Piece {
@@ -42,9 +45,14 @@ impl<'a> Clock<'a> {
             arrivals,
             chance,
             now: 0,
-            end: end.map_or(u64::MAX, nanos).min(stages),
+            end: end.map_or(YEAR, nanos).min(stages).min(YEAR),
             begun: false,
         }
+    }
+
+    /// Whether it would go on beyond the longest time.
+    pub(super) fn endless(&self) -> bool {
+        self.end == YEAR
     }
 
     /// The next arrival; None: there is none before the end.
@@ -133,7 +141,7 @@ fn diurnal_at(diurnal: &Diurnal, now: u64) -> (f64, u64) {
     let phase = (place as f64 + 0.5) / STEPS as f64 * std::f64::consts::TAU;
     let swing = (diurnal.peak_ratio - 1.0) / (diurnal.peak_ratio + 1.0);
     let until = (place + 1).saturating_mul(step);
-    (1.0 - swing * phase.cos(), until)
+    (1.0 - swing * libm::cos(phase), until)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Requests of one component: sizes, contents, conversations.
 
 use super::chain::Chain;
+use super::drafts::Drafts;
 use crate::text::mix;
 use crate::workload::Request;
 use crate::workload::order::Draft;
 use crate::workload::random::Stream;
-use crate::workload::spec::{Choice, ClosedLoop, Component, Sessions, Shared, Spec};
+use crate::workload::spec::{Choice, ClosedLoop, Component, Sessions, Shared, Spec, SpecError};
 use std::time::Duration;
 
 /// Whoever asks: one client, or one user of a closed loop.
@@ -115,12 +116,16 @@ impl<'a> Source<'a> {
     }
 
     /// One request, or one conversation, that begins at `start`.
-    pub(super) fn arrival(&mut self, (person, start): (Person, Duration), drafts: &mut Vec<Draft>) {
+    pub(super) fn arrival(
+        &mut self,
+        (person, start): (Person, Duration),
+        drafts: &mut Drafts,
+    ) -> Result<(), SpecError> {
         let first = Next {
             at: start,
             after: None,
         };
-        self.talk((person, u32::MAX), first, drafts);
+        self.talk((person, u32::MAX), first, drafts)
     }
 
     /// All requests of one user of a closed loop.
@@ -128,25 +133,31 @@ impl<'a> Source<'a> {
         &mut self,
         closed_loop: &ClosedLoop,
         (person, start): (Person, Duration),
-        drafts: &mut Vec<Draft>,
-    ) {
-        let end = drafts.len() + closed_loop.requests as usize;
+        drafts: &mut Drafts,
+    ) -> Result<(), SpecError> {
+        let end = drafts.list.len() + closed_loop.requests as usize;
         let mut next = Next {
             at: start,
             after: None,
         };
-        while drafts.len() < end {
-            let left = u32::try_from(end - drafts.len()).unwrap_or(u32::MAX);
-            self.talk((person, left), next, drafts);
+        while drafts.list.len() < end {
+            let left = u32::try_from(end - drafts.list.len()).unwrap_or(u32::MAX);
+            self.talk((person, left), next, drafts)?;
             next = Next {
                 at: closed_loop.think.time(&mut self.thinks),
-                after: last(drafts),
+                after: drafts.last(),
             };
         }
+        Ok(())
     }
 
     /// One conversation of at most `most` turns. It has one at least, or a user would never come to an end.
-    fn talk(&mut self, (person, most): (Person, u32), mut next: Next, drafts: &mut Vec<Draft>) {
+    fn talk(
+        &mut self,
+        (person, most): (Person, u32),
+        mut next: Next,
+        drafts: &mut Drafts,
+    ) -> Result<(), SpecError> {
         self.talks += 1;
         let own = mix(self.salt ^ mix(self.talks));
         let (mut chain, question) = self.begin(person.tenant);
@@ -163,15 +174,16 @@ impl<'a> Source<'a> {
             let all = chain.tokens().saturating_add(new).saturating_add(output);
             let context_max = sessions.and_then(|sessions| sessions.context_max);
             if turn > 0 && context_max.is_some_and(|most| all > most) {
-                return;
+                return Ok(());
             }
+            drafts.reserve(all / self.block_tokens)?;
             let content = question.map_or(mix(own ^ mix(u64::from(turn))), |(content, _)| content);
             chain.say(content, new);
             let prompt_tokens = chain.tokens();
             // Answers to one prompt differ, so a repeated question's answer is not its first one's.
             chain.say(mix(own ^ mix(!u64::from(turn))), output);
             let session = sessions.is_some() || self.component.closed_loop.is_some();
-            let before = next.after.map(|before| drafts[before as usize].nominal);
+            let before = next.after.map(|before| drafts.list[before as usize].nominal);
             let request = Request {
                 at: next.at,
                 after: next.after,
@@ -182,17 +194,18 @@ impl<'a> Source<'a> {
                 tenant: person.tenant,
                 class: self.class,
             };
-            drafts.push(Draft {
+            drafts.list.push(Draft {
                 nominal: before.unwrap_or_default().saturating_add(next.at),
                 request,
             });
             if let Some(sessions) = sessions {
                 next = Next {
                     at: sessions.think.time(&mut self.thinks),
-                    after: last(drafts),
+                    after: drafts.last(),
                 };
             }
         }
+        Ok(())
     }
 
     /// The shared beginning of a conversation, and the question where it is one that comes again.
@@ -227,8 +240,4 @@ impl<'a> Source<'a> {
 struct Next {
     at: Duration,
     after: Option<u32>,
-}
-
-fn last(drafts: &[Draft]) -> Option<u32> {
-    u32::try_from(drafts.len()).ok()?.checked_sub(1)
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::cache::PrefixCache;
+use crate::text::mix;
 use crate::workload::{NAMED, PrefixGroups, Request, named, named_text, read, write_mooncake};
 use proptest::prelude::*;
 
@@ -345,6 +346,34 @@ fn a_field_that_does_not_exist_is_refused() {
         r#"{"arrivals": {"process": "pareto"}, "components": []}"#,
         "expected one of `poisson`, `gamma`, `constant`",
     );
+}
+
+/// The same on every platform, and in every version until somebody changes it on purpose: then the changelog says so.
+#[test]
+fn the_shop_is_stable() {
+    let shop = generate(&named("shop").unwrap(), 1).unwrap();
+    let all = shop.requests.iter().fold(0, |state, request| {
+        let sizes = u64::from(request.prompt_tokens) << 32 | u64::from(request.output_tokens);
+        let at = request.at.as_nanos() as u64;
+        let blocks = request.blocks.iter().fold(0, |state, block| mix(state ^ block));
+        mix(mix(mix(state ^ at) ^ sizes) ^ blocks)
+    });
+    assert_eq!((shop.requests.len(), all), (3902, 18_013_383_577_669_874_750));
+}
+
+#[test]
+fn a_number_that_takes_too_long_is_refused() {
+    let slow = |end: &str| {
+        generate(
+            &spec(&format!(
+                r#"{{"requests": 1000, {end} "arrivals": {{"process": "constant", "rate": 0.00001}},
+                    "components": [{{"name": "a", "question": 1, "output": 1}}]}}"#
+            )),
+            1,
+        )
+    };
+    assert_eq!(slow("").unwrap_err(), SpecError::TooSlow);
+    assert_eq!(slow(r#""duration": "10d","#).unwrap().requests.len(), 9);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{BAD_KEPT, BadRow, Format, Line, Read, ReadError, Row, Rows, Wrong};
 use crate::workload::order::{Draft, ordered};
-use crate::workload::{Class, REQUESTS_MAX, Request, Slo, Workload};
+use crate::workload::{BLOCKS_MAX, Class, REQUESTS_MAX, Request, Slo, Workload};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,7 @@ pub(super) struct Collector {
     /// Row numbers from 0, times as the file has them, requests whose `after` is a place in this list.
     rows: Vec<(u64, i128, Request)>,
     seen: u64,
+    blocks: usize,
     previous: Option<i128>,
     bad: Vec<BadRow>,
     bad_total: u64,
@@ -68,6 +69,7 @@ impl Collector {
             reader: format.rows(),
             rows: Vec::new(),
             seen: 0,
+            blocks: 0,
             previous: None,
             bad: Vec::new(),
             bad_total: 0,
@@ -95,8 +97,8 @@ impl Collector {
             }
         }
         self.seen += 1;
-        if self.rows.len() > REQUESTS_MAX {
-            return Err(ReadError::TooLong(REQUESTS_MAX));
+        if self.rows.len() > REQUESTS_MAX || self.blocks > BLOCKS_MAX {
+            return Err(ReadError::TooLong);
         }
         Ok(())
     }
@@ -128,6 +130,7 @@ impl Collector {
             tenant,
             class,
         };
+        self.blocks += request.blocks.len();
         self.rows.push((self.seen, row.at, request));
         Ok(())
     }
@@ -151,13 +154,13 @@ impl Collector {
         let mut notes = Vec::new();
         if self.out_of_order > 0 {
             notes.push(format!(
-                "{} rows come before the row above them in time and were sorted",
+                "rows out of order in time, sorted into their places: {}",
                 self.out_of_order
             ));
         }
         if self.estimated > 0 {
             notes.push(format!(
-                "token counts of {} requests are the gateway's estimates",
+                "requests whose tokens the gateway estimated: {}",
                 self.estimated
             ));
         }

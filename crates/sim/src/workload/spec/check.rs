@@ -5,6 +5,8 @@ use std::fmt;
 
 /// Greatest number of tokens that one value may have.
 const TOKENS_MAX: f64 = 10_000_000.0;
+/// Lowest rate per second that is not none.
+const RATE_MIN: f64 = 1e-6;
 /// Highest rate per second.
 const RATE_MAX: f64 = 1e6;
 /// Most groups or prompts of a shared beginning that goes in turn.
@@ -39,6 +41,9 @@ pub enum SpecError {
         "the workload has too many block hashes; ask for fewer requests, or for larger blocks: `block_tokens: 512`"
     )]
     TooManyBlocks,
+    /// The number of requests is not reached in the longest time that is looked at.
+    #[error("`requests` are not reached within a year; raise the rate, or give a `duration`")]
+    TooSlow,
     /// Nothing arrives.
     #[error("the workload has no requests: the rate is too low for its duration")]
     Empty,
@@ -282,8 +287,8 @@ fn check_arrivals(check: &mut Check<'_>, arrivals: &Arrivals) {
     let rate = arrivals.rate.unwrap_or(1.0);
     check.wants(
         "rate",
-        rate > 0.0 && rate <= RATE_MAX,
-        "must be above 0, and at most 1000000 per second",
+        (RATE_MIN..=RATE_MAX).contains(&rate),
+        "must be from 0.000001 to 1000000 per second",
     );
     for (place, stage) in arrivals.stages.iter().enumerate() {
         let mut check = check.at(&format!("stages[{place}]"));

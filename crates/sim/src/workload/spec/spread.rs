@@ -79,7 +79,7 @@ impl<T: Quantity> LogNormal<T> {
         if given.iter().flatten().any(|value| *value <= 0.0) {
             return Err("median, mean and p90 must be above 0");
         }
-        let (mu, sigma) = match (given.map(|value| value.map(f64::ln)), self.sigma) {
+        let (mu, sigma) = match (given.map(|value| value.map(libm::log)), self.sigma) {
             ([Some(median), None, None], Some(sigma)) => (median, sigma),
             ([None, Some(mean), None], Some(sigma)) => (mean - sigma * sigma / 2.0, sigma),
             ([None, None, Some(p90)], Some(sigma)) => (p90 - Z90 * sigma, sigma),
@@ -104,7 +104,7 @@ impl<T: Quantity> LogNormal<T> {
 
     fn draw(&self, chance: &mut Stream) -> f64 {
         let (mu, sigma) = self.parameters().unwrap_or_default();
-        let drawn = (mu + sigma * chance.normal()).exp();
+        let drawn = libm::exp(mu + sigma * chance.normal());
         let low = self.min.map_or(0.0, Quantity::value);
         let high = self.max.map_or(f64::INFINITY, Quantity::value);
         drawn.min(high).max(low)

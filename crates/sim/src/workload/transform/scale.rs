@@ -4,7 +4,7 @@ use super::{keep, span};
 use crate::text::mix;
 use crate::workload::order::{Draft, nominal, ordered};
 use crate::workload::random::Stream;
-use crate::workload::{REQUESTS_MAX, Request, Workload};
+use crate::workload::{BLOCKS_MAX, REQUESTS_MAX, Request, Workload};
 use std::time::Duration;
 
 /// What copies of a request share with it.
@@ -27,7 +27,7 @@ pub enum ScaleError {
     #[error("the workload has no rate to change: it needs requests at different times")]
     NoRate,
     /// It would be too many.
-    #[error("that makes more than {REQUESTS_MAX} requests")]
+    #[error("that makes more than {REQUESTS_MAX} requests, or more block hashes than fit into memory")]
     TooMany,
 }
 
@@ -47,7 +47,7 @@ pub fn to_rate(workload: &mut Workload, rate: f64, (copies, seed): (Copies, u64)
     let wanted = rate * seconds;
     let factor = wanted / workload.requests.len() as f64;
     // Some room for chance.
-    if wanted > 0.9 * REQUESTS_MAX as f64 {
+    if wanted > 0.9 * REQUESTS_MAX as f64 || blocks(workload) * factor > BLOCKS_MAX as f64 {
         return Err(ScaleError::TooMany);
     }
     let whole = factor.floor();
@@ -80,7 +80,8 @@ pub fn to_rate(workload: &mut Workload, rate: f64, (copies, seed): (Copies, u64)
 /// If there is nothing to copy, or too much comes of it.
 pub fn to_requests(workload: &mut Workload, requests: usize, copies: Copies) -> Result<(), ScaleError> {
     let length = workload.requests.len();
-    if requests > REQUESTS_MAX {
+    let factor = requests as f64 / length.max(1) as f64;
+    if requests > REQUESTS_MAX || blocks(workload) * factor > BLOCKS_MAX as f64 {
         return Err(ScaleError::TooMany);
     }
     if requests > length {
@@ -97,6 +98,11 @@ pub fn to_requests(workload: &mut Workload, requests: usize, copies: Copies) -> 
     }
     workload.requests.truncate(requests);
     Ok(())
+}
+
+fn blocks(workload: &Workload) -> f64 {
+    let blocks = workload.requests.iter().map(|request| request.blocks.len());
+    blocks.sum::<usize>() as f64
 }
 
 /// Keeps each conversation with this probability.

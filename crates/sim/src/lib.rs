@@ -6,8 +6,11 @@
 //! - [`engine`]: the [`Engine`](engine::Engine) trait and [`BatchingEngine`](engine::BatchingEngine), continuous
 //!   batching over a block-wise KV cache with prefix reuse.
 //! - [`coefficients`]: how long an iteration takes, fitted to a measured run.
+//! - [`workload`]: requests from traces and generators.
+//! - [`cache`]: a prefix cache without an engine, to compare hit ratios.
 //! - [`text`]: an approximate tokenizer with block hashes, and repeatable pseudo text.
 
+pub mod cache;
 pub mod coefficients;
 pub mod drive;
 pub mod engine;

@@ -1,8 +1,27 @@
 //! What is asked of a fleet: requests with their sizes, times and shared beginnings.
 
+mod generate;
+mod named;
+mod order;
+mod random;
+mod read;
+pub mod spec;
+pub mod transform;
+mod write;
+
+pub use generate::generate;
+pub use named::{NAMED, PrefixGroups, named, named_text};
+pub use read::{BadRow, Format, Read, ReadError, read};
+pub use write::write_mooncake;
+
 use crate::engine::BlockHash;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Most requests of one workload. Each takes some hundred bytes and its blocks.
+pub const REQUESTS_MAX: usize = 20_000_000;
+/// Most block hashes of all its requests: 4 GB.
+pub const BLOCKS_MAX: usize = 500_000_000;
 
 /// Requests in the order in which they are due, and what they have in common.
 #[derive(Clone, Debug, Default, PartialEq)]

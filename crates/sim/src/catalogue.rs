@@ -170,6 +170,7 @@ pub fn engine(name: &str) -> Result<CatalogueEngine, CatalogueError> {
             settings,
             gpus,
             gpu_hour: gpu.gpu_hour,
+            first_byte: None,
             start: Duration::from_secs_f64(START_S + model.bytes() / LOAD_PER_S),
         },
         basis,

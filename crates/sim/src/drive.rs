@@ -1,7 +1,16 @@
 //! Runs a workload on a fleet of modelled engines, in virtual time, through the product's scheduler.
 
+mod attempts;
+mod clients;
+mod faults;
+mod points;
+mod routers;
+mod run;
+mod slots;
+
 use crate::engine::Settings;
-use crate::workload::Request;
+use crate::outcome::Run;
+use crate::workload::{Request, Workload};
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::spec::FleetSpec;
@@ -26,8 +35,23 @@ pub struct EngineSpec {
     pub gpus: u32,
     /// What one of them costs an hour.
     pub gpu_hour: f64,
+    /// How long the gateway waits for the first token before it gives an attempt up: `timeouts.first_byte`. None: for ever.
+    pub first_byte: Option<Duration>,
     /// From the start of an engine until it serves: loading and warming up. Those of the fleet's start are ready.
     pub start: Duration,
+}
+
+impl EngineSpec {
+    /// The same engine with a cache in blocks of this many tokens, as a workload counts them; 0: as it is.
+    fn in_blocks_of(&self, tokens: u32) -> Self {
+        let mut engine = self.clone();
+        if tokens > 0 && tokens != engine.settings.block_size {
+            let blocks = engine.settings.kv_tokens() / u64::from(tokens);
+            engine.settings.kv_blocks = u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
+            engine.settings.block_size = tokens;
+        }
+        engine
+    }
 }
 
 /// Something that goes wrong, or is changed, at a time.
@@ -155,4 +179,19 @@ pub enum DriveError {
         /// What does not hold.
         what: String,
     },
+}
+
+/// Runs the workload to its last end. The same arguments give the same run, whatever the machine.
+///
+/// `progress` is told now and then how many requests have ended.
+///
+/// # Errors
+/// [`DriveError`]: arguments that do not fit each other, or an invariant that does not hold.
+pub fn run(
+    setup: &Setup,
+    workload: &Workload,
+    chooser: Chooser,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Run, DriveError> {
+    run::Loop::new(setup, workload, chooser)?.run(progress)
 }

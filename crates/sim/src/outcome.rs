@@ -62,6 +62,8 @@ pub enum Fate {
     Unavailable,
     /// No engine of the fleet can hold it: longer than its context.
     TooLong,
+    /// No first token came in time: 504.
+    TimedOut,
     /// Its engine failed, and no other was tried or left.
     Failed,
 }

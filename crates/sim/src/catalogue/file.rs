@@ -82,6 +82,7 @@ pub fn engine_from_json(text: &str) -> Result<CatalogueEngine, CatalogueError> {
             },
             gpus: file.gpus,
             gpu_hour: file.gpu_hour,
+            first_byte: None,
             start: Duration::from_secs_f64(file.start_s),
         },
         basis: Basis::Measured,

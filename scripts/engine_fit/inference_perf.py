@@ -2,7 +2,8 @@
 
 The stages' files hold means, not requests. The fit takes the efficiencies of the LLMServingSim run for everything that
 H100's data sheet scales, and finds the host's time and the rate of arithmetic from the three lowest rates. Prefill
-costs nothing extra: iterations here stay below the 512 tokens that vLLM captures CUDA graphs for, or nearly. The others, among them the knee, and all of the second run with more sequences, are predicted.
+costs nothing extra: iterations here stay below the 512 tokens that vLLM captures CUDA graphs for, or nearly. The
+others, among them the knee, are predicted; all of the second run, with more sequences, is by crates/sim/tests/knee.rs.
 
 The tool counts each token twice in `time_per_output_token`, so time per token comes from latency and time to first
 token. Prompts share beginnings, but the server ran without a prefix cache.
@@ -17,12 +18,14 @@ from . import physics
 from .replay import TERMS, Request, replay, solve_open
 
 MODEL, GPU = "llama-3-8b", "h100"
-RUNS = [("vllm", 128), ("vllm+batch_size", 192)]
+RUN, MAX_SEQS = "vllm", 128
 FITTED_STAGES = 3
+# Of each of them, which is enough and quicker.
+FITTED_SHARE = 0.5
 CONCURRENCY = 44 * 10
 OUTPUT = 64
 BATCHED_TOKENS = 8192
-ROUNDS = 6
+ROUNDS = 10
 OPEN = ["overhead_s", "compute_per_token_s"]
 
 
@@ -46,11 +49,11 @@ def load(calib, run):
     return stages
 
 
-def arrivals(stage):
-    """The stage's requests at random times over its minute, which is what the tool sends."""
+def arrivals(stage, share):
+    """A share of the stage's requests, at random times over that share of its minute; random is what the tool sends."""
     draw = random.Random(1)
-    gaps = [-math.log(1 - draw.random()) for _ in range(stage["count"])]
-    scale = stage["count"] / stage["rate"] / math.fsum(gaps)
+    gaps = [-math.log(1 - draw.random()) for _ in range(int(stage["count"] * share))]
+    scale = len(gaps) / stage["rate"] / math.fsum(gaps)
     now, requests = 0.0, []
     for gap in gaps:
         now += gap * scale
@@ -58,10 +61,10 @@ def arrivals(stage):
     return requests
 
 
-def simulate(stage, max_seqs, c):
+def simulate(stage, c, share=1.0):
     """Means over the stage: seconds to the first token, from first to last, requests a second, and the sums of terms
     between first and last token."""
-    done = replay(arrivals(stage), max_seqs, BATCHED_TOKENS, c, CONCURRENCY).values()
+    done = replay(arrivals(stage, share), MAX_SEQS, BATCHED_TOKENS, c, CONCURRENCY).values()
     return {
         "first": statistics.fmean(d[1] - d[0] for d in done),
         "decode": statistics.fmean(d[2] - d[1] for d in done),
@@ -70,11 +73,11 @@ def simulate(stage, max_seqs, c):
     }
 
 
-def fit(stages, max_seqs, known):
+def fit(stages, known):
     """Host time and the rate of arithmetic; the time per context token is known here."""
     c = {**known, "overhead_s": known["overhead_s"] + 1e-3, "prefill_s": 0.0}
     for _ in range(ROUNDS):
-        measured = [(stage["decode"], simulate(stage, max_seqs, c)["terms"]) for stage in stages]
+        measured = [(stage["decode"], simulate(stage, c, FITTED_SHARE)["terms"]) for stage in stages]
         c.update(solve_open(OPEN, c, measured))
     if min(c.values()) < 0:
         raise SystemExit(f"a coefficient came out negative, the model does not fit inference-perf's run: {c}")
@@ -85,27 +88,25 @@ def fits(calib, basis):
     """The entry of this model on one H100; `basis`: efficiencies of the run that it starts from."""
     model, gpu = physics.models()[MODEL], physics.gpus()[GPU]
     start = {**basis, "overhead_s": 0.0, "prefill_layer_s": 0.0}
-    run, max_seqs = RUNS[0]
-    found = fit(load(calib, run)[:FITTED_STAGES], max_seqs, physics.coefficients(model, gpu, 1, start))
+    found = fit(load(calib, RUN)[:FITTED_STAGES], physics.coefficients(model, gpu, 1, start))
     rate = 2 * model.active_weights / gpu.flops / found["compute_per_token_s"]
     efficiency = physics.with_run(model, gpu, 1, {**basis, "prefill_flops": rate}, found)
     c = physics.coefficients(model, gpu, 1, efficiency)
     notes = []
-    for run, max_seqs in RUNS:
-        for place, stage in enumerate(load(calib, run)):
-            ours = simulate(stage, max_seqs, c)
-            fitted = " (fitted)" if run == RUNS[0][0] and place < FITTED_STAGES else ""
-            notes.append(
-                f"{max_seqs} sequences, {stage['rate']:.0f} requests/s{fitted}:"
-                + ",".join(
-                    f" {what} {stage[key] * by:.4g} {unit}, replayed {ours[key] * by:.4g} ({ours[key] / stage[key] - 1:+.1%})"
-                    for what, key, by, unit in [
-                        ("throughput", "throughput", 1, "/s"),
-                        ("first token", "first", 1e3, "ms"),
-                        ("per token", "decode", 1e3 / (OUTPUT - 1), "ms"),
-                    ]
-                )
+    for place, stage in enumerate(load(calib, RUN)):
+        ours = simulate(stage, c)
+        fitted = " (fitted)" if place < FITTED_STAGES else ""
+        notes.append(
+            f"{stage['rate']:.0f} requests/s{fitted}:"
+            + ",".join(
+                f" {what} {stage[key] * by:.4g} {unit}, replayed {ours[key] * by:.4g} ({ours[key] / stage[key] - 1:+.1%})"
+                for what, key, by, unit in [
+                    ("throughput", "throughput", 1, "/s"),
+                    ("first token", "first", 1e3, "ms"),
+                    ("per token", "decode", 1e3 / (OUTPUT - 1), "ms"),
+                ]
             )
+        )
     yield {
         "model": MODEL,
         "gpu": GPU,

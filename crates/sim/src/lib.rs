@@ -10,6 +10,8 @@
 //! - [`workload`]: requests from traces and generators.
 //! - [`cache`]: a prefix cache without an engine, to compare hit ratios.
 //! - [`text`]: an approximate tokenizer with block hashes, and repeatable pseudo text.
+//! - [`drive`]: the loop over the product's scheduler and the engines.
+//! - [`report`]: what a run amounts to, as table, JSON and page.
 
 pub mod cache;
 pub mod catalogue;
@@ -18,6 +20,7 @@ pub mod drive;
 pub mod engine;
 pub mod outcome;
 pub mod parallel;
+pub mod report;
 pub mod size;
 pub mod text;
 pub mod workload;

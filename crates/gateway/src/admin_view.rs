@@ -95,13 +95,27 @@ pub struct ExplanationShown {
     pub decision: DecisionShown,
 }
 
-/// Names what ids stand for.
-struct Names<'a> {
+/// Names what the ids of a decision stand for.
+pub trait Names {
+    /// The route.
+    fn route(&self) -> String;
+    /// A target of it, by its place.
+    fn target(&self, index: u16) -> String;
+    /// An endpoint.
+    fn endpoint(&self, id: EndpointId) -> String;
+}
+
+/// The names of a running gateway.
+struct Running<'a> {
     snapshot: &'a Snapshot,
     route: &'a RouteEntry,
 }
 
-impl Names<'_> {
+impl Names for Running<'_> {
+    fn route(&self) -> String {
+        self.route.name.to_string()
+    }
+
     fn target(&self, index: u16) -> String {
         self.route
             .targets
@@ -139,11 +153,11 @@ fn dropped_word(dropped: Dropped) -> String {
     }
 }
 
-fn decision(names: &Names<'_>, decision: &Decision) -> DecisionShown {
+fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
     DecisionShown {
         request_id: None,
         time: None,
-        route: names.route.name.to_string(),
+        route: names.route(),
         route_by: decision.route_by.as_str(),
         attempt: None,
         target: None,
@@ -178,7 +192,7 @@ fn decision(names: &Names<'_>, decision: &Decision) -> DecisionShown {
     }
 }
 
-fn candidates(names: &Names<'_>, explanation: &Explanation) -> Vec<CandidateShown> {
+fn candidates(names: &dyn Names, explanation: &Explanation) -> Vec<CandidateShown> {
     let shown = explanation
         .candidates
         .iter()
@@ -199,8 +213,13 @@ fn candidates(names: &Names<'_>, explanation: &Explanation) -> Vec<CandidateShow
 /// A full explanation.
 #[must_use]
 pub fn explanation(snapshot: &Snapshot, route: &RouteEntry, explanation: &Explanation) -> ExplanationShown {
-    let names = Names { snapshot, route };
-    let mut shown = decision(&names, &explanation.decision);
+    explained(&Running { snapshot, route }, explanation)
+}
+
+/// A full explanation, named by `names`.
+#[must_use]
+pub fn explained(names: &dyn Names, explanation: &Explanation) -> ExplanationShown {
+    let mut shown = decision(names, &explanation.decision);
     if let Some(winner) = explanation
         .winner
         .and_then(|index| explanation.candidates.get(index))
@@ -208,14 +227,14 @@ pub fn explanation(snapshot: &Snapshot, route: &RouteEntry, explanation: &Explan
         shown.target = Some(names.target(winner.target));
         shown.endpoint = Some(names.endpoint(winner.endpoint));
     }
-    shown.explanation = Some(candidates(&names, explanation));
+    shown.explanation = Some(candidates(names, explanation));
     ExplanationShown { decision: shown }
 }
 
 /// A decision that was taken.
 #[must_use]
 pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> DecisionShown {
-    let names = Names { snapshot, route };
+    let names = Running { snapshot, route };
     let mut shown = decision(&names, &taken.decision);
     shown.request_id = Some(taken.request_id.to_string());
     shown.time = Some(rfc3339(taken.time));

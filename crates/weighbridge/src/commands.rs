@@ -10,6 +10,7 @@ mod not_yet;
 mod resume;
 mod schema;
 mod serve;
+mod simulate;
 mod status;
 
 use crate::exit::Failure;
@@ -38,9 +39,8 @@ pub(crate) enum Command {
     Resume(resume::Args),
     /// Shows the decision for one request, candidate by candidate.
     Explain(explain::Args),
-    /// Not supported yet.
-    #[command(hide = true)]
-    Simulate(not_yet::Args),
+    /// Compares policies on a trace or a generated workload, on a virtual clock; sizes fleets; replays event logs.
+    Simulate(Box<simulate::Args>),
     /// Not supported yet.
     #[command(hide = true)]
     Calibrate(not_yet::Args),
@@ -68,7 +68,7 @@ impl Command {
             Self::Drain(args) => drain::run(&args),
             Self::Resume(args) => resume::run(&args),
             Self::Explain(args) => explain::run(&args),
-            Self::Simulate(_) => not_yet::run("simulate"),
+            Self::Simulate(args) => simulate::run(&args),
             Self::Calibrate(_) => not_yet::run("calibrate"),
             Self::Train(_) => not_yet::run("train"),
             Self::Experts(_) => not_yet::run("experts"),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 /// How a command failed; the message has already been written for a person to read.
+#[derive(Debug)]
 pub(crate) enum Failure {
     /// The command failed while it ran.
     Failed(String),

@@ -1,6 +1,6 @@
 //! `weighbridge explain`: the decision for one request, candidate by candidate.
 
-mod shown;
+pub(super) mod shown;
 
 use super::admin::{Api, USUAL};
 use super::output;

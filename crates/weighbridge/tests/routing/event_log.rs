@@ -80,8 +80,8 @@ fn mixed_load(gateway: &Gateway) {
     });
 }
 
-/// Everything that a scheduler may be told happens once at least.
-fn record() -> Log {
+/// Everything that a scheduler may be told happens once at least. The log's text.
+fn record() -> String {
     let upstreams = Upstream::start_all(["A", "B", "C"]);
     let mut options = options(&yaml(upstreams.each_ref()));
     options
@@ -111,12 +111,129 @@ fn record() -> Log {
     assert!(idle);
     gateway.sigterm();
     assert_eq!(gateway.wait_exit(SOON), Some(0));
-    read(&std::fs::read_to_string(gateway.dir().join("events.jsonl")).unwrap())
+    std::fs::read_to_string(gateway.dir().join("events.jsonl")).unwrap()
+}
+
+/// `weighbridge simulate --replay` of this log with these options: exit code, standard output and error.
+fn simulate(log: &str, options: &[&str]) -> (Option<i32>, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("events.jsonl");
+    std::fs::write(&file, log).unwrap();
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_weighbridge"))
+        .args(["simulate", "--replay"])
+        .arg(&file)
+        .args(options)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (done.status.code(), text(done.stdout), text(done.stderr))
+}
+
+/// The command gives the same actions, and says of every decision where it went and why.
+fn the_command_replays_it(text: &str, log: &Log) {
+    let dispatches = log
+        .iter()
+        .flat_map(|(_, _, actions)| actions)
+        .filter(|action| word(action) == "dispatch")
+        .count();
+    let (code, out, err) = simulate(text, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    let same = format!(
+        "{} steps, {dispatches} decisions: every action was the same.",
+        log.len()
+    );
+    assert_eq!(out.lines().last(), Some(same.as_str()));
+    assert_eq!(
+        out.matches(" → ").count(),
+        dispatches,
+        "each decision has its line"
+    );
+    for said in [
+        "candidates live",
+        "dropped by ",
+        "status 429",
+        "connection refused",
+        "falls back to route",
+        "a probe failed",
+        "is unhealthy",
+        "no first byte within move_on_after",
+        "the client left",
+    ] {
+        assert!(out.contains(said), "{said}");
+    }
+
+    // One request alone, with every candidate.
+    let retried = log
+        .iter()
+        .flat_map(|(_, _, actions)| actions)
+        .find_map(|action| match action {
+            Action::Dispatch(dispatch) if dispatch.attempt == 2 => Some(dispatch.request.0),
+            _ => None,
+        });
+    let only = retried.unwrap().to_string();
+    let (_, out, _) = simulate(text, &["--only", &only]);
+    assert!(
+        out.contains("CANDIDATE") && out.contains("arrives at route"),
+        "{out}"
+    );
+    let of = |line: &str| {
+        let (_, rest) = line.split_once("  request ")?;
+        Some(rest.chars().take_while(char::is_ascii_digit).collect::<String>())
+    };
+    let other = out.lines().filter_map(of).find(|request| *request != only);
+    assert_eq!(other, None);
+
+    let (_, out, _) = simulate(text, &["--json"]);
+    let lines: Vec<serde_json::Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.last().unwrap()["same"], true);
+    let decisions = lines
+        .iter()
+        .filter(|line| line["decision"]["explanation"].is_array())
+        .count();
+    assert_eq!(decisions, dispatches, "each is explained candidate by candidate");
+}
+
+/// A log with a line less, or that is none, is refused with its place.
+fn the_command_finds_what_differs(text: &str) {
+    let place = text
+        .lines()
+        .position(|line| line.contains("\"dispatch\""))
+        .unwrap();
+    let without: Vec<&str> = text
+        .lines()
+        .enumerate()
+        .filter(|(at, _)| *at != place)
+        .map(|(_, line)| line)
+        .collect();
+    let (code, _, err) = simulate(&without.join("\n"), &["--quiet"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(
+        err.contains("came out differently") && err.contains("the log says: "),
+        "{err}"
+    );
+
+    // The gateway was killed while it wrote.
+    let cut = &text[..text.len() - 20];
+    let (code, out, err) = simulate(cut, &["--quiet"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("its last line is unfinished"), "{out}");
+
+    let (code, _, err) = simulate("{\"time\":\"2026-05-04T10:00:00Z\"}\n", &[]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.contains("line 1 is not what `weighbridge serve --event-log FILE` writes"),
+        "{err}"
+    );
+    assert_eq!(simulate("", &[]).0, Some(2));
 }
 
 #[test]
 fn the_event_log_replays_to_the_same_actions_and_a_changed_one_does_not() {
-    let log = record();
+    let text = record();
+    let log = read(&text);
     let has = |what: &str, wanted: &dyn Fn(&Event) -> bool| {
         assert!(
             log.iter().any(|(_, event, _)| wanted(event)),
@@ -143,6 +260,8 @@ fn the_event_log_replays_to_the_same_actions_and_a_changed_one_does_not() {
     }
     assert!(log.len() > 1_000, "{} events", log.len());
     replay(log.iter().cloned(), 0).unwrap_or_else(|divergence| panic!("{divergence}"));
+    the_command_replays_it(&text, &log);
+    the_command_finds_what_differs(&text);
 
     // The first success becomes a request to wait.
     let mut changed = log.clone();

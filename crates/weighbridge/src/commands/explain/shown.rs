@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fmt::Write;
 
 /// The outcome in a sentence, then every candidate with what each policy gave it.
-pub(super) fn table(explanation: &Value) -> String {
+pub(in crate::commands) fn table(explanation: &Value) -> String {
     let mut text = outcome(explanation);
     for (policy, reason) in explanation["abstained"].as_object().into_iter().flatten() {
         // Writing to a string does not fail.
@@ -29,7 +29,8 @@ fn name(of: &Value) -> String {
     format!("{}/{}", word(&of["target"]), word(&of["endpoint"]))
 }
 
-fn outcome(explanation: &Value) -> String {
+/// The outcome in a sentence or two: the route, the winner and why.
+pub(in crate::commands) fn outcome(explanation: &Value) -> String {
     let count = |key: &str| explanation[key].as_u64().unwrap_or_default();
     let how = word(&explanation["route_by"]);
     let mut text = format!(

@@ -68,7 +68,7 @@ impl Command {
             Self::Drain(args) => drain::run(&args),
             Self::Resume(args) => resume::run(&args),
             Self::Explain(args) => explain::run(&args),
-            Self::Simulate(args) => simulate::run(&args),
+            Self::Simulate(args) => simulate::run(*args),
             Self::Calibrate(_) => not_yet::run("calibrate"),
             Self::Train(_) => not_yet::run("train"),
             Self::Experts(_) => not_yet::run("experts"),

@@ -7,6 +7,7 @@ mod fleets;
 mod progress;
 mod replay;
 mod runs;
+mod scenario;
 mod sizing;
 mod workloads;
 
@@ -27,6 +28,7 @@ Examples:
   weighbridge simulate --workload chat --slo ttft_p95=2s,tpot_p95=50ms --size
   weighbridge simulate --endpoints 8 --slo ttft_p95=2s --max-rate
   weighbridge simulate --fault die:gpus/e1@60s+30s --fault 'slow:gpus/e2@90s+60s*4'
+  weighbridge simulate --scenario shop                            (says what must come out, and checks it)
   weighbridge simulate --replay events.jsonl --only 17            (of weighbridge serve --event-log events.jsonl)
 
 Faults: die:POOL/ENDPOINT@WHEN[+DOWN], slow:…@WHEN[+LASTS]*FACTOR, stale:…@WHEN+LASTS, flap:…@WHEN+DOWN*TIMES,
@@ -47,6 +49,9 @@ pub(crate) struct Args {
     runs: RunArgs,
     #[command(flatten)]
     shown: OutputArgs,
+    /// A file that says all of it, and what must come out (docs/simulator.md); or `shop`, which comes with the program.
+    #[arg(long, value_name = "FILE|NAME", help_heading = "Scenario", conflicts_with_all = ["trace", "workload", "config", "route", "engine", "endpoints", "replicas", "fault", "seed", "slo", "size", "max_rate"])]
+    scenario: Option<PathBuf>,
     /// Replay a log of `weighbridge serve --event-log LOG` through the scheduler and explain every decision.
     #[arg(long, value_name = "LOG", help_heading = "Replay", conflicts_with_all = ["trace", "workload", "config", "html", "size", "max_rate"])]
     replay: Option<PathBuf>,
@@ -68,6 +73,9 @@ struct Traffic {
     /// A generated workload: its name (`shop`, `chat`, `rag`, `agents`, `batch`, `prefix-groups`) or a YAML file [default: shop].
     #[arg(long, value_name = "NAME|FILE")]
     workload: Option<String>,
+    /// The spec of one that stands in a scenario.
+    #[arg(skip)]
+    spec: Option<Box<weighbridge_sim::workload::spec::Spec>>,
     /// Requests come this many times as fast.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     speedup: f64,
@@ -93,6 +101,9 @@ struct FleetArgs {
     /// [default: round robin, least in flight and session affinity on four engines].
     #[arg(long, short, value_name = "FILE")]
     config: Vec<PathBuf>,
+    /// Configs that stand in a scenario: name and text.
+    #[arg(skip)]
+    written: Vec<(String, String)>,
     /// Which route of the configs [default: the only one].
     #[arg(long, value_name = "NAME")]
     route: Option<String>,
@@ -165,7 +176,7 @@ fn objectives(text: &str) -> Result<Objectives, String> {
 }
 
 /// Simulates, and prints what came of it.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if let Some(log) = &args.replay {
         let shown = replay::Shown {
             only: args.only,
@@ -174,6 +185,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         };
         return replay::run(log, &shown);
     }
+    let scenario = match &args.scenario {
+        Some(path) => Some(scenario::Scenario::read(path)?),
+        None => None,
+    };
+    let args = &match &scenario {
+        Some(scenario) => scenario.arguments(args)?,
+        None => args,
+    };
     let traffic = workloads::Source::of(&args.traffic)?;
     let plan = runs::Plan {
         candidates: fleets::candidates(&args.fleet)?,
@@ -197,6 +216,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let searched = sizing::searched(&args.runs, plan)?;
     let report = about::report(args, &searched)?;
     show(&args.shown, &report)?;
+    if let Some(scenario) = &scenario {
+        scenario.judge(&report)?;
+    }
     searched.failure()
 }
 

@@ -68,7 +68,14 @@ pub(super) fn candidates(args: &FleetArgs) -> Result<Vec<Candidate>, Failure> {
         engines: &chosen,
     };
     let mut candidates = Vec::new();
-    if args.config.is_empty() {
+    for (name, text) in &args.written {
+        let loaded = weighbridge_config::load_str(name, text, &|_| None).map_err(|problems| {
+            Failure::BadInput(format!("policy {name}: its config is refused\n{problems}"))
+        })?;
+        let what = described(text);
+        candidates.push(asked.candidate((name, &what), &loaded.config)?);
+    }
+    if args.config.is_empty() && args.written.is_empty() {
         for (name, what, policies) in BUILT_IN {
             let config = built_in(name, policies)?;
             candidates.push(asked.candidate((name, what), &config)?);
@@ -116,6 +123,18 @@ fn built_in(name: &str, policies: &str) -> Result<Config, Failure> {
     loaded
         .map(|loaded| loaded.config)
         .map_err(|problems| Failure::Failed(format!("built-in policy {name}: {problems}")))
+}
+
+/// What a policy of a scenario says of its route.
+fn described(text: &str) -> String {
+    let config: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let Some(route) = config["routes"][0].as_object() else {
+        return String::new();
+    };
+    let said = route.iter().filter(|(key, _)| *key != "name");
+    said.map(|(key, value)| format!("{key}: {value}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn load(path: &Path) -> Result<Config, Failure> {

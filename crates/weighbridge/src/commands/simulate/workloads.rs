@@ -44,9 +44,10 @@ struct Changes {
 impl Source {
     /// Reads what is asked for.
     pub(super) fn of(args: &Traffic) -> Result<Self, Failure> {
-        let (kind, notes) = match &args.trace {
-            Some(path) => trace(path, args)?,
-            None => (
+        let (kind, notes) = match (&args.trace, &args.spec) {
+            (Some(path), _) => trace(path, args)?,
+            (None, Some(spec)) => (Kind::Generated(spec.clone()), Vec::new()),
+            (None, None) => (
                 Kind::Generated(Box::new(spec(args.workload.as_deref().unwrap_or(USUAL))?)),
                 Vec::new(),
             ),

@@ -63,6 +63,15 @@ pub struct Request {
     pub class: u16,
 }
 
+impl Request {
+    /// The hashes of the prompt's whole blocks, without the answer's: what a router may know.
+    #[must_use]
+    pub fn prompt_blocks(&self, block_tokens: u32) -> &[BlockHash] {
+        let whole = self.prompt_tokens.checked_div(block_tokens).unwrap_or(0) as usize;
+        &self.blocks[..whole.min(self.blocks.len())]
+    }
+}
+
 /// A kind of request with its own promise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {

@@ -1,6 +1,7 @@
 //! Workloads that have a name: ready to run, and examples of a [`Spec`].
 
 use super::spec::{Arrivals, Choice, Component, Process, Shared, Span, Spec, Spread, Stage};
+use serde::Deserialize;
 
 /// Names of workloads that are there for all, and what each is.
 pub const NAMED: &[(&str, &str)] = &[
@@ -67,7 +68,8 @@ pub fn named(name: &str) -> Result<Spec, String> {
 
 /// Shared prefixes with some prompts each that are asked in turn, again and again, at one rate after the other: the form of
 /// the shared-prefix load of kubernetes-sigs/inference-perf. The default is the experiment "37" of llm-d/llm-d-kv-cache.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PrefixGroups {
     /// Different prefixes.
     pub groups: u32,
@@ -81,12 +83,28 @@ pub struct PrefixGroups {
     pub prompts_per_group: Option<u32>,
     /// How the gaps between requests spread.
     pub process: Process,
-    /// Requests per second and seconds, one stage after the other.
-    pub stages: Vec<(f64, u64)>,
+    /// Rates one after the other.
+    pub stages: Vec<Stage>,
 }
 
 impl Default for PrefixGroups {
     fn default() -> Self {
+        let stage = |(rate, seconds)| Stage {
+            rate,
+            duration: Span::seconds(seconds),
+        };
+        let stages = [
+            (9.0, 30),
+            (3.0, 210),
+            (4.0, 180),
+            (5.0, 120),
+            (6.0, 120),
+            (8.0, 90),
+            (10.0, 70),
+            (12.0, 60),
+            (15.0, 50),
+            (20.0, 50),
+        ];
         Self {
             groups: 83,
             prefix: 8000,
@@ -94,18 +112,7 @@ impl Default for PrefixGroups {
             output: 1000,
             prompts_per_group: Some(3),
             process: Process::Constant,
-            stages: vec![
-                (9.0, 30),
-                (3.0, 210),
-                (4.0, 180),
-                (5.0, 120),
-                (6.0, 120),
-                (8.0, 90),
-                (10.0, 70),
-                (12.0, 60),
-                (15.0, 50),
-                (20.0, 50),
-            ],
+            stages: stages.map(stage).to_vec(),
         }
     }
 }
@@ -126,14 +133,10 @@ impl PrefixGroups {
             skew: None,
             prompts: self.prompts_per_group,
         }];
-        let stages = self.stages.iter().map(|(rate, seconds)| Stage {
-            rate: *rate,
-            duration: Span::seconds(*seconds),
-        });
         let mut spec = Spec::new("prefix-groups", vec![component]);
         spec.arrivals = Some(Arrivals {
             process: self.process,
-            stages: stages.collect(),
+            stages: self.stages.clone(),
             ..Arrivals::default()
         });
         spec

@@ -161,6 +161,26 @@ fn the_llm_d_experiment_asks_its_249_prompts_in_turn() {
 }
 
 #[test]
+fn prefix_groups_take_parameters() {
+    let groups: PrefixGroups = serde_json::from_str(
+        r#"{"groups": 2, "prompts_per_group": null, "stages": [{"rate": 2, "duration": "5s"}]}"#,
+    )
+    .unwrap();
+    let workload = generate(&groups.spec(), 1).unwrap();
+    let ends: std::collections::HashSet<_> = workload
+        .requests
+        .iter()
+        .map(|r| r.blocks.last().copied())
+        .collect();
+    assert_eq!(
+        (workload.requests.len(), ends.len()),
+        (10, 10),
+        "each question is asked once"
+    );
+    assert!(serde_json::from_str::<PrefixGroups>(r#"{"group": 2}"#).is_err());
+}
+
+#[test]
 fn a_conversation_grows_by_answer_and_question_and_shares_all_before() {
     let workload = made(
         r#"{"duration": "60s", "arrivals": {"rate": 1}, "components": [{

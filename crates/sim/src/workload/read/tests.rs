@@ -1,5 +1,6 @@
 use super::*;
 use crate::workload::write_mooncake;
+use proptest::prelude::*;
 
 fn read_text(text: &str) -> Read {
     read(text.as_bytes(), "test", None).unwrap()
@@ -252,4 +253,57 @@ fn a_source_that_fails_says_where() {
     let source = std::io::BufReader::new(Failing(false));
     let error = read(source, "test", None).unwrap_err().to_string();
     assert_eq!(error, "reading stopped at line 2: the disk is gone");
+}
+
+/// A row of some format, whole or not.
+fn some_row() -> impl Strategy<Value = String> {
+    let number = prop_oneof![
+        "[0-9]{1,12}",
+        "-?[0-9]{1,3}\\.[0-9]",
+        "null",
+        "\"[a-z]{0,3}\"",
+        "[0-9]e[0-9]{1,3}"
+    ];
+    let list = prop::collection::vec(0_u64..9, 0..5);
+    prop_oneof![
+        (number.clone(), number.clone(), number.clone(), list.clone()).prop_map(|(at, input, output, ids)| format!(
+            r#"{{"timestamp":{at},"input_length":{input},"output_length":{output},"hash_ids":{ids:?},"after":{}}}"#,
+            ids.first().map_or("null".to_owned(), u64::to_string),
+        )),
+        (number.clone(), number.clone(), list).prop_map(|(at, input, ids)| format!(
+            r#"{{"arrival_ns":{at},"input_toks":{input},"output_toks":7,"hash_ids":{ids:?}}}"#
+        )),
+        (number.clone(), number).prop_map(|(input, output)| format!(
+            r#"{{"time":"2026-05-04T10:00:00Z","request_id":"1","prompt_tokens":{input},"completion_tokens":{output}}}"#
+        )),
+        "2023-11-16 18:15:4[0-9],[0-9x]{1,5},[0-9]{0,3}",
+        "[^\n]{1,20}",
+    ]
+}
+
+proptest! {
+    /// Whatever is in a file: every row is a request or a bad row, and requests keep the promises of their type.
+    #[test]
+    fn nothing_is_lost_and_nothing_panics(
+        rows in prop::collection::vec(some_row(), 1..12),
+        format in prop::option::of(prop::sample::select(Format::ALL.to_vec())),
+    ) {
+        let text = rows.join("\n");
+        let lines = text.lines().filter(|line| !line.trim_ascii().is_empty()).count() as u64;
+        match read(text.as_bytes(), "any", format) {
+            Ok(read) => {
+                let requests = &read.workload.requests;
+                prop_assert_eq!(requests.len() as u64 + read.bad_total, lines);
+                prop_assert_eq!(read.bad.len() as u64, read.bad_total);
+                for (place, request) in requests.iter().enumerate() {
+                    prop_assert!(request.prompt_tokens > 0);
+                    prop_assert!(request.after.is_none_or(|before| (before as usize) < place));
+                }
+                let free = requests.iter().filter(|request| request.after.is_none());
+                prop_assert!(free.is_sorted_by_key(|request| request.at));
+            }
+            Err(ReadError::Nothing { rows, .. }) => prop_assert_eq!(rows, lines),
+            Err(error) => prop_assert!(matches!(error, ReadError::Unknown(_) | ReadError::Empty), "{}", error),
+        }
+    }
 }

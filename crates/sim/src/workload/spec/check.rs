@@ -1,10 +1,9 @@
 //! What cannot be generated, said all at once.
 
+use super::spread::WHOLE_MAX;
 use super::{Arrivals, Choice, Component, Process, Quantity, Shared, Spec, Spread};
 use std::fmt;
 
-/// Greatest number of tokens that one value may have.
-const TOKENS_MAX: f64 = 10_000_000.0;
 /// Lowest rate per second that is not none.
 const RATE_MIN: f64 = 1e-6;
 /// Highest rate per second.
@@ -96,8 +95,8 @@ impl Check<'_> {
         self.wants(field, low >= least, &format!("must be at least {least}"));
         self.wants(
             field,
-            high <= TOKENS_MAX,
-            &format!("must be at most {TOKENS_MAX}"),
+            high <= f64::from(WHOLE_MAX),
+            &format!("must be at most {WHOLE_MAX}"),
         );
     }
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The 90th percentile of the standard normal distribution.
 const Z90: f64 = 1.281_551_565_544_600_4;
 
+/// Greatest number of tokens or turns.
+pub(super) const WHOLE_MAX: u32 = 10_000_000;
+
 /// What can be drawn.
 pub trait Quantity: Copy + Sized {
     /// As a number: tokens or turns, or seconds.
@@ -54,7 +57,7 @@ pub struct LogNormal<T> {
     pub sigma: Option<f64>,
     /// Least value.
     pub min: Option<T>,
-    /// Greatest value.
+    /// Greatest value; none: 10 million tokens, or a year.
     pub max: Option<T>,
 }
 
@@ -132,7 +135,9 @@ impl Spread<u32> {
                 let span = u64::from(to.saturating_sub(*from)) + 1;
                 from + chance.below(span) as u32
             }
-            Self::LogNormal(_) | Self::Exponential(_) => (self.draw(chance).round() as u32).max(1),
+            Self::LogNormal(_) | Self::Exponential(_) => {
+                (self.draw(chance).round() as u32).clamp(1, WHOLE_MAX)
+            }
             Self::Fixed(_) | Self::Values(_) => self.draw(chance) as u32,
         }
     }
@@ -333,6 +338,8 @@ mod tests {
             near(values[36_000], 558.0, 0.02);
             near(values.iter().sum::<f64>() / 40_000.0, 275.4, 0.02);
         }
+        let endless = drawn(&spread(r#"{"log_normal": {"median": 200, "sigma": 20}}"#).unwrap());
+        assert_eq!((endless[0], endless[39_999]), (1.0, 1e7));
         let clamped = drawn(&Spread::LogNormal(LogNormal {
             median: Some(200),
             sigma: Some(2.0),

@@ -10,10 +10,12 @@
 
 mod aibrix;
 mod choose;
+mod conversation;
 mod dlpm;
 mod dynamo;
 mod field;
 mod fleet;
+mod hit_ratios;
 mod hot_spot;
 mod latency;
 mod llm_d;
@@ -26,4 +28,6 @@ mod sglang;
 mod skylb;
 mod smg;
 mod stage;
+mod table;
+mod thirty_seven;
 mod vtc;

@@ -77,7 +77,7 @@ def fit_public(args):
 def fit_measured(args):
     requests, concurrency = served.load(args.measured)
     sizes = (args.slots, args.batched_tokens)
-    c = served.fit(requests, concurrency, sizes)
+    c, together = served.fit(requests, concurrency, sizes)
     print(f"{args.label}: fitted to {len(requests)} requests", file=sys.stderr)
     for name, value in c.items():
         if value:
@@ -85,7 +85,7 @@ def fit_measured(args):
     for path in args.predict:
         others, concurrency = served.load(path)
         print(f"  {path}: {len(others)} requests, {concurrency} at once", file=sys.stderr)
-        for error in served.predict(others, concurrency, sizes, c):
+        for error in served.predict(others, (concurrency, together), sizes, c):
             print(f"    {error}", file=sys.stderr)
     engine = rounded({"coefficients": c})
     engine = {

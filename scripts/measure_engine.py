@@ -46,11 +46,23 @@ class Server:
             sys.exit(f"{args.url}: write http://HOST:PORT")
         self.connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         self.address, self.timeout = url.netloc, args.timeout
-        self.path = url.path.rstrip("/").removesuffix("/v1") + "/v1/completions"
+        self.path = url.path.rstrip("/").removesuffix("/v1") + "/v1"
         self.headers = {"content-type": "application/json"}
         if os.environ.get("OPENAI_API_KEY"):
             self.headers["authorization"] = f"Bearer {os.environ['OPENAI_API_KEY']}"
-        self.model = args.model
+        self.model = args.model or self.first_model()
+
+    def first_model(self):
+        """The name of the first model that the server lists."""
+        connection = self.connect(self.address, timeout=self.timeout)
+        try:
+            connection.request("GET", f"{self.path}/models", headers=self.headers)
+            listed = json.loads(connection.getresponse().read())
+            return listed["data"][0]["id"]
+        except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException) as e:
+            sys.exit(f"{self.address}: {self.path}/models names no model ({e}); give --model")
+        finally:
+            connection.close()
 
     def ask(self, prompt, output_tokens, start):
         """Sends one request and waits for its last token; its times and sizes."""
@@ -66,7 +78,7 @@ class Server:
         connection = self.connect(self.address, timeout=self.timeout)
         times, usage, sent = [], None, time.monotonic()
         try:
-            connection.request("POST", self.path, json.dumps(body), self.headers)
+            connection.request("POST", f"{self.path}/completions", json.dumps(body), self.headers)
             response = connection.getresponse()
             if response.status != 200:
                 raise ValueError(f"status {response.status}: {response.read(300).decode(errors='replace')}")
@@ -133,7 +145,7 @@ def measure(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="the server, such as http://127.0.0.1:8080")
-    parser.add_argument("--model", default="default", help="name of the model, where the server asks for one")
+    parser.add_argument("--model", help="name of the model; else the first that the server lists")
     parser.add_argument("--requests", type=int, default=10)
     parser.add_argument("--concurrency", type=int, default=4, help="requests under way at once")
     parser.add_argument("--prompt-tokens", type=bounds, default=(20, 400), metavar="LOW-HIGH", help="words, in fact")

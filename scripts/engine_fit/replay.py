@@ -5,6 +5,10 @@ import math
 from .least_squares import solve
 
 
+# From the last token of a request to the arrival of the next, in a closed loop.
+TURNAROUND_S = 1e-4
+
+
 class Request:
     """One measured request: arrival in seconds since the first, tokens, and seconds of its first and last token."""
 
@@ -52,21 +56,21 @@ def replay(requests, max_seqs, max_tokens, c, concurrency=None):
     sent = {}
     full = False
     while len(done) < len(requests):
-        if not running and not waiting and requests[next_up].queued > now:
-            now = requests[next_up].queued
+        if not running:
+            now = max(now, sent[waiting[0]][0] if waiting else requests[next_up].queued)
         while (
             next_up < len(requests)
             and requests[next_up].queued <= now
             and (concurrency is None or len(sent) - len(done) < concurrency)
         ):
-            # Nobody makes room during an iteration, only at its end.
-            sent[next_up] = (now if full else requests[next_up].queued, sums)
+            # Nobody makes room during an iteration, only at its end; the next has begun when a client has answered.
+            sent[next_up] = (now + TURNAROUND_S if full else requests[next_up].queued, sums)
             waiting.append(next_up)
             next_up += 1
         full = concurrency is not None and len(sent) - len(done) >= concurrency
         budget = max_tokens
         decoding = sum(1 for s in running if s.computed >= s.prompt)
-        while waiting and len(running) < max_seqs and budget > decoding:
+        while waiting and sent[waiting[0]][0] <= now and len(running) < max_seqs and budget > decoding:
             running.append(Sequence(waiting[0], requests[waiting.pop(0)]))
             budget -= min(running[-1].prompt, budget)
         now, sums = iterate(running, max_tokens, c, (now, sums))

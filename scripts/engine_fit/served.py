@@ -13,18 +13,29 @@ from .tables import NOTHING
 
 OPEN = ["overhead_s", "compute_per_token_s", "per_sequence_s", "per_context_token_s"]
 STEPS = 200
+KEYS = {"sent_s", "first_s", "last_s", "prompt_tokens", "output_tokens", "concurrency"}
 
 
 def load(path):
     """The measured requests in order of sending, and how many were under way at once."""
-    with open(path) as file:
-        rows = sorted((json.loads(line) for line in file if line.strip()), key=lambda r: r["sent_s"])
-    if not rows:
+    try:
+        with open(path) as file:
+            lines = [line for line in file if line.strip()]
+    except OSError as e:
+        raise SystemExit(f"{path}: {e.strerror}; scripts/measure_engine.py --out {path} writes it") from None
+    if not lines:
         raise SystemExit(f"{path}: no requests; write some with scripts/measure_engine.py --out {path}")
-    for place, row in enumerate(rows, 1):
-        missing = {"sent_s", "first_s", "last_s", "prompt_tokens", "output_tokens", "concurrency"} - row.keys()
-        if missing:
-            raise SystemExit(f"{path}: request {place} lacks {', '.join(sorted(missing))}")
+    rows = []
+    for place, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            lacking = KEYS - row.keys()
+        except (ValueError, AttributeError) as e:
+            raise SystemExit(f"{path}: request {place} is no JSON object: {e}") from None
+        if lacking:
+            raise SystemExit(f"{path}: request {place} lacks {', '.join(sorted(lacking))}")
+        rows.append(row)
+    rows.sort(key=lambda r: r["sent_s"])
     start = rows[0]["sent_s"]
     requests = [
         Request(
@@ -39,17 +50,23 @@ def load(path):
     return requests, rows[0]["concurrency"]
 
 
-def simulate(requests, concurrency, sizes, c):
-    """Times of requests that a closed loop of clients sends: when each was sent, its first and its last token."""
-    asked = [Request(0.0, r.prompt, r.output) for r in requests]
+def simulate(requests, loop, sizes, c):
+    """Times of requests that a closed loop of clients sends: when each was sent, its first and its last token. The
+    first come when they came or, to a server that takes a while until it looks at a request, `together`; each of the
+    others when one ends."""
+    concurrency, together = loop
+    begun = [r.queued for r in requests[:concurrency]]
+    if together:
+        begun = [max(begun)] * len(begun)
+    asked = [Request(begun[i] if i < concurrency else 0.0, r.prompt, r.output) for i, r in enumerate(requests)]
     done = replay(asked, *sizes, c, concurrency)
     return [done[i][:3] for i in range(len(requests))]
 
 
-def distance(requests, concurrency, sizes, c):
+def distance(requests, loop, sizes, c):
     """Squared relative errors of times to first token, from first to last, and of the whole, which weighs as much as
     a tenth of the others."""
-    total, ours = 0.0, simulate(requests, concurrency, sizes, c)
+    total, ours = 0.0, simulate(requests, loop, sizes, c)
     for r, (sent, first, last) in zip(requests, ours):
         total += math.log((first - sent) / (r.first - r.queued)) ** 2
         if r.output > 1 and r.last > r.first:
@@ -59,19 +76,24 @@ def distance(requests, concurrency, sizes, c):
 
 
 def fit(requests, concurrency, sizes):
-    """Coefficients by the simplex search of Nelder and Mead (1965) over their logarithms."""
+    """Coefficients by the simplex search of Nelder and Mead (1965) over their logarithms, and whether the first requests
+    count as one batch, whichever fits better."""
 
     def coefficients(point):
         # Less than a nanosecond is nothing.
         found = {name: math.exp(min(x, 5.0)) for name, x in zip(OPEN, point)}
         return {**NOTHING, **{name: x for name, x in found.items() if x >= 1e-9}}
 
-    def value(point):
-        return distance(requests, concurrency, sizes, coefficients(point))
+    def found(together):
+        def value(point):
+            return distance(requests, (concurrency, together), sizes, coefficients(point))
+
+        point = nelder_mead(value, start)
+        return value(point), coefficients(point), together
 
     # From a token in 20 ms and a prompt of 1,000 tokens a second.
     start = [math.log(x) for x in (10e-3, 1e-3, 2e-3, 1e-6)]
-    return coefficients(nelder_mead(value, start))
+    return min(map(found, (False, True)), key=lambda f: f[0])[1:]
 
 
 def nelder_mead(value, start):
@@ -109,9 +131,9 @@ def step(value, simplex):
     return sorted([simplex[0], *((value(p), p) for p in near)])
 
 
-def predict(requests, concurrency, sizes, c):
+def predict(requests, loop, sizes, c):
     """Errors of a prediction that knows the requests' sizes and how many are under way, not when each was sent."""
-    ours_all = simulate(requests, concurrency, sizes, c)
+    ours_all = simulate(requests, loop, sizes, c)
     rows = [
         ("time to first token, mean", "ms", 1e3, lambda f, s, l, n: f - s, statistics.fmean),
         ("time per output token, mean", "ms", 1e3, lambda f, s, l, n: (l - f) / max(1, n - 1), statistics.fmean),

@@ -1,5 +1,7 @@
 //! Measured runs, read from the data folder.
 
+#![allow(dead_code, reason = "each of the tests that share this takes a part")]
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

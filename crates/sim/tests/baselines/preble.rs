@@ -14,6 +14,8 @@ use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
+/// Tokens of an answer on average, as far as the scheduler knows.
+const ANSWER: f64 = 300.0;
 const WINDOW: Duration = Duration::from_secs(180);
 
 /// What the scheduler knows of an instance beforehand.
@@ -50,8 +52,6 @@ pub(crate) struct Preble {
     speed: Speed,
     trees: Memories,
     sent: BTreeMap<usize, VecDeque<Sent>>,
-    /// Tokens of answers that ended are not told; requests last as long as these do on average.
-    answer: f64,
 }
 
 impl Preble {
@@ -61,7 +61,6 @@ impl Preble {
             speed,
             trees: Memories::default(),
             sent: BTreeMap::new(),
-            answer: 300.0,
         }
     }
 
@@ -132,7 +131,7 @@ impl Baseline for Preble {
         let missed = u64::from(request.prompt_tokens) - matched;
         self.sent.entry(endpoint).or_default().push_back(Sent {
             at: now,
-            seconds: missed as f64 / self.speed.prefill + self.answer * self.speed.token_s,
+            seconds: missed as f64 / self.speed.prefill + ANSWER * self.speed.token_s,
             hit: matched as f64 / f64::from(request.prompt_tokens),
         });
         let tree = self.trees.at(endpoint);

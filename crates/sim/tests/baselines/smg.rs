@@ -5,8 +5,8 @@
 //! among those left decides. Refused all, or no match: the least expected wait among all, and the prefix is recorded there
 //! too, so a hot prefix spreads.
 //!
-//! The expected wait in seconds is (queued tokens + running · p̄ + unaccounted · p̄ + in-flight tokens) / throughput
-//! + .15 · k / (1 − k), with k the cache's usage, 2,000 tokens/s and p̄ = 1,024 by default. Unaccounted are the router's own
+//! The expected wait in seconds is (queued tokens + running · p̄ + unaccounted · p̄ + in-flight tokens) / throughput, and
+//! .15 · k / (1 − k) more, with k the cache's usage, 2,000 tokens/s and p̄ = 1,024 by default. Unaccounted are the router's own
 //! requests that the last report did not count. Engines here report how many wait, not how many tokens: those are taken
 //! as p̄ each. Among equals the first.
 

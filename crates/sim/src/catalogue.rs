@@ -137,11 +137,10 @@ const LOAD_PER_S: f64 = 2e9;
 /// # Errors
 /// Unknown names, with the known ones and the nearest; a model that does not fit.
 pub fn engine(name: &str) -> Result<CatalogueEngine, CatalogueError> {
-    let (model, gpu, gpus) = parse(name).ok_or_else(|| CatalogueError::Form(name.to_owned()))?;
+    let known = self::gpus()?;
+    let (model, gpu, gpus) = parse(name, &known).ok_or_else(|| CatalogueError::Form(name.to_owned()))?;
     let model = find("model", &model, models()?, |m| vec![m.name.clone()])?;
-    let gpu = find("GPU", &gpu, self::gpus()?, |g| {
-        [vec![g.name.clone()], g.aliases.clone()].concat()
-    })?;
+    let gpu = find("GPU", &gpu, known, Gpu::names)?;
     if gpus == 0 || !model.heads.is_multiple_of(gpus) {
         return Err(CatalogueError::Split {
             model: model.name,
@@ -178,8 +177,8 @@ pub fn engine(name: &str) -> Result<CatalogueEngine, CatalogueError> {
     })
 }
 
-/// Model, GPU and number of GPUs.
-fn parse(name: &str) -> Option<(String, String, u32)> {
+/// Model, GPU and number of GPUs. An `x` with digits behind it may be part of a GPU's name.
+fn parse(name: &str, known: &[Gpu]) -> Option<(String, String, u32)> {
     let name = name.trim().to_ascii_lowercase();
     let (model, gpu) = name.split_once('@')?;
     let model = model.rsplit('/').next()?;
@@ -189,7 +188,12 @@ fn parse(name: &str) -> Option<(String, String, u32)> {
         .fold(model, |m, end| m.strip_suffix(end).unwrap_or(m));
     let (gpu, gpus) = match gpu.rsplit_once('x') {
         Some((gpu, count))
-            if !gpu.is_empty() && !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit()) =>
+            if !known
+                .iter()
+                .any(|known| known.has_name(&format!("{gpu}x{count}")))
+                && !gpu.is_empty()
+                && !count.is_empty()
+                && count.bytes().all(|b| b.is_ascii_digit()) =>
         {
             (gpu.trim_end_matches('-'), count.parse().ok()?)
         }
@@ -210,7 +214,7 @@ fn find<T>(
         .filter_map(|row| names(row).into_iter().next())
         .collect();
     rows.into_iter()
-        .find(|row| names(row).iter().any(|n| n == name))
+        .find(|row| names(row).iter().any(|n| facts::same_name(n, name)))
         .ok_or_else(|| {
             let closeness = |known: &&String| strsim::normalized_levenshtein(known, name);
             let nearest = all.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));

@@ -118,6 +118,16 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Its name, then the others.
+    pub(super) fn names(&self) -> Vec<String> {
+        [std::slice::from_ref(&self.name), &self.aliases].concat()
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.names().iter().any(|own| same_name(own, name))
+    }
+
     /// Memory in bytes.
     pub fn memory(&self) -> f64 {
         self.memory_gib * f64::from(1 << 30)
@@ -142,4 +152,10 @@ pub fn models() -> Result<Vec<Model>, CatalogueError> {
 /// [`CatalogueError::BuiltIn`], a bug of ours.
 pub fn gpus() -> Result<Vec<Gpu>, CatalogueError> {
     table("gpus.json", include_str!("gpus.json"))
+}
+
+/// Whether two names differ in nothing but hyphens: `rtx4090` is `rtx-4090`.
+pub(super) fn same_name(a: &str, b: &str) -> bool {
+    let letters = |name: &'_ str| name.bytes().filter(|byte| *byte != b'-').collect::<Vec<_>>();
+    letters(a) == letters(b)
 }

@@ -196,3 +196,15 @@ fn a_file_describes_an_engine_or_says_where_it_is_wrong() {
         );
     }
 }
+
+#[test]
+fn a_gpu_with_an_x_in_its_name_is_no_number_of_gpus() {
+    for (name, label) in [
+        ("llama-3.1-8b@rtx4090", "llama-3.1-8b@rtx-4090"),
+        ("llama-3.1-8b@rtx-4090x2", "llama-3.1-8b@rtx-4090x2"),
+        ("llama-3.1-8b@RTX4090x2", "llama-3.1-8b@rtx-4090x2"),
+        ("Llama-3.1-8B@a100-80gb-x2", "llama-3.1-8b@a100-80gbx2"),
+    ] {
+        assert_eq!(&*engine(name).unwrap().spec.label, label, "{name}");
+    }
+}

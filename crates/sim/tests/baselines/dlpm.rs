@@ -165,7 +165,7 @@ mod tests {
     fn contest(order: &mut dyn Order) -> (f64, f64) {
         let mut server = Server::new(2, ROOM, 1000);
         let (mut most, mut turn) = (0.0_f64, 0);
-        for _ in 0..1500 {
+        for _ in 0..3000 {
             while server.queue.iter().filter(|r| r.client == 0).count() < 30 {
                 server.arrive(request(0, 100), order);
             }

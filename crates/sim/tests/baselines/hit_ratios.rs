@@ -104,7 +104,7 @@ fn guarded(workload: &Workload, instances: usize) -> (f64, f64) {
 fn random_hits_little() {
     let workload = mooncake();
     for (instances, published) in [(4, 0.074), (8, 0.072)] {
-        let ratios = (0..3).map(|seed| {
+        let ratios = (0..5).map(|seed| {
             let mut chance = Chance::new(seed);
             ratio(&workload, instances, |_, _| chance.below(instances)).0
         });

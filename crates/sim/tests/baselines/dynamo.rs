@@ -1,0 +1,183 @@
+//! NVIDIA Dynamo's KV router.
+//!
+//! cost = max(active prefill blocks + new blocks − overlap, 0) + decode blocks; the lowest wins at temperature 0, else a
+//! softmax over the negative costs, scaled to 0..1, decides by chance. The overlap is known from the engines' events. Active
+//! prefill are the uncached blocks of requests without a first token; decode blocks are those that the worker's requests
+//! hold, this one included, each block counted once. The router follows both by what it sends and hears.
+
+use crate::choose::{Chance, least};
+use crate::prefixes::Blocks;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use weighbridge_sim::drive::{Baseline, Seen};
+use weighbridge_sim::engine::BlockHash;
+use weighbridge_sim::workload::Request;
+
+/// What runs on a worker.
+#[derive(Default)]
+struct Worker {
+    prefill: f64,
+    held: HashMap<BlockHash, u32>,
+    /// Blocks that belong to one request alone.
+    own: f64,
+}
+
+/// A request under way.
+struct Active {
+    prefill: f64,
+    own: f64,
+    blocks: Vec<BlockHash>,
+}
+
+/// The router.
+pub(crate) struct Dynamo {
+    blocks: Blocks,
+    temperature: f64,
+    chance: Chance,
+    workers: BTreeMap<usize, Worker>,
+    active: BTreeMap<usize, Active>,
+}
+
+impl Dynamo {
+    pub(crate) fn new(blocks: Blocks, temperature: f64, seed: u64) -> Self {
+        Self {
+            blocks,
+            temperature,
+            chance: Chance::new(seed),
+            workers: BTreeMap::new(),
+            active: BTreeMap::new(),
+        }
+    }
+
+    /// Blocks that the prompt takes, the last of them in part.
+    fn size(&self, request: &Request) -> f64 {
+        f64::from(request.prompt_tokens) / f64::from(self.blocks.tokens)
+    }
+
+    fn cost(&self, request: &Request, seen: &Seen<'_>) -> f64 {
+        let blocks = self.blocks.of(request);
+        let size = self.size(request);
+        let overlap = f64::from(seen.engine.cached(blocks));
+        let own = size - blocks.len() as f64;
+        let Some(worker) = self.workers.get(&seen.endpoint) else {
+            return (size - overlap).max(0.0) + size;
+        };
+        let shared = blocks
+            .iter()
+            .filter(|block| worker.held.contains_key(block))
+            .count();
+        let decode = worker.held.len() as f64 + worker.own + (blocks.len() - shared) as f64 + own;
+        (worker.prefill + size - overlap).max(0.0) + decode
+    }
+
+    /// Softmax of the negative costs between their least and most.
+    fn draw(&mut self, costs: &[f64]) -> usize {
+        let (min, max) = costs.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), cost| {
+            (min.min(*cost), max.max(*cost))
+        });
+        let range = if max > min { max - min } else { 1.0 };
+        let weights: Vec<f64> = costs
+            .iter()
+            .map(|cost| (-(cost - min) / range / self.temperature).exp())
+            .collect();
+        let mut left = self.chance.unit() * weights.iter().sum::<f64>();
+        let found = weights.iter().position(|weight| {
+            left -= weight;
+            left < 0.0
+        });
+        found.unwrap_or(costs.len() - 1)
+    }
+}
+
+impl Baseline for Dynamo {
+    fn choose(&mut self, _: Duration, (index, request): (usize, &Request), candidates: &[Seen<'_>]) -> usize {
+        let costs: Vec<f64> = candidates.iter().map(|seen| self.cost(request, seen)).collect();
+        let place = if self.temperature > 0.0 {
+            self.draw(&costs)
+        } else {
+            let mut each = costs.iter().copied();
+            let best = least(candidates, |_| each.next().unwrap_or(f64::INFINITY));
+            self.chance.one_of(&best)
+        };
+        let blocks = self.blocks.of(request).to_vec();
+        let size = self.size(request);
+        let active = Active {
+            prefill: size - f64::from(candidates[place].engine.cached(&blocks)),
+            own: size - blocks.len() as f64,
+            blocks,
+        };
+        let worker = self.workers.entry(candidates[place].endpoint).or_default();
+        worker.prefill += active.prefill;
+        worker.own += active.own;
+        for block in &active.blocks {
+            *worker.held.entry(*block).or_default() += 1;
+        }
+        self.active.insert(index, active);
+        place
+    }
+
+    fn began(&mut self, _: Duration, index: usize, endpoint: usize) {
+        if let (Some(active), Some(worker)) = (self.active.get_mut(&index), self.workers.get_mut(&endpoint)) {
+            worker.prefill -= std::mem::take(&mut active.prefill);
+        }
+    }
+
+    fn ended(&mut self, now: Duration, index: usize, endpoint: usize) {
+        self.began(now, index, endpoint);
+        let (Some(active), Some(worker)) = (self.active.remove(&index), self.workers.get_mut(&endpoint))
+        else {
+            return;
+        };
+        worker.own -= active.own;
+        for block in &active.blocks {
+            if let Some(holders) = worker.held.get_mut(block) {
+                *holders -= 1;
+                if *holders == 0 {
+                    worker.held.remove(block);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::{Stage, chain, prompt};
+
+    #[test]
+    fn prefill_and_decode_add_up() {
+        let mut stage = Stage::new(2);
+        stage.holds(1, &chain(1, 6));
+        let mut router = Dynamo::new(Blocks { tokens: 16 }, 0.0, 1);
+        let seen = stage.seen(&[0, 0]);
+        let request = prompt(&chain(1, 10), 8);
+        // 10.5 blocks new and 10.5 to decode on an empty worker; six of them are there on the other.
+        assert_eq!(router.cost(&request, &seen[0]), 21.0);
+        assert_eq!(router.cost(&request, &seen[1]), 15.0);
+        assert_eq!(router.choose(Duration::ZERO, (0, &request), &seen), 1);
+        // Prefill 4.5 + 4.5; to decode 10 shared, .5 + .5 of their own.
+        assert_eq!(router.cost(&request, &seen[1]), 9.0 + 11.0);
+        // Another prompt: 4.5 + 3, and 10.5 + 3.
+        let other = prompt(&chain(2, 3), 0);
+        assert_eq!(router.cost(&other, &seen[1]), 21.0);
+        router.began(Duration::ZERO, 0, 1);
+        assert_eq!(router.cost(&other, &seen[1]), 16.5);
+        router.ended(Duration::ZERO, 0, 1);
+        assert_eq!(router.cost(&other, &seen[1]), 6.0);
+        assert_eq!(router.workers[&1].held.len(), 0);
+    }
+
+    #[test]
+    fn temperature_lets_chance_in() {
+        let mut router = Dynamo::new(Blocks { tokens: 16 }, 1.0, 1);
+        let mut counts = [0.0_f64; 3];
+        for _ in 0..20_000 {
+            counts[router.draw(&[10.0, 20.0, 15.0])] += 1.0 / 20_000.0;
+        }
+        // e^0 : e^-1 : e^-.5, whose sum is 1.974.
+        for (got, expected) in counts.into_iter().zip([0.5065, 0.1863, 0.3072]) {
+            assert!((got - expected).abs() < 0.01, "{counts:?}");
+        }
+    }
+}

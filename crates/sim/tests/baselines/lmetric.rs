@@ -1,0 +1,101 @@
+//! LMetric (Zhang et al., "Simple is Better", arXiv 2603.15202): the lowest product of the tokens that would have to be
+//! prefilled there and the size of the batch, nothing to tune.
+//!
+//! Tokens to prefill are those of the request that the instance has not cached, known by events, and those of requests
+//! before it that have no first token. The batch counts the request itself, so that it is never 0.
+
+use crate::choose::{Chance, least};
+use crate::prefixes::Blocks;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weighbridge_sim::drive::{Baseline, Seen};
+use weighbridge_sim::workload::Request;
+
+/// The router.
+pub(crate) struct LMetric {
+    blocks: Blocks,
+    chance: Chance,
+    /// Tokens to prefill, by request and by endpoint.
+    of: BTreeMap<usize, u64>,
+    prefill: BTreeMap<usize, u64>,
+}
+
+impl LMetric {
+    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+        Self {
+            blocks,
+            chance: Chance::new(seed),
+            of: BTreeMap::new(),
+            prefill: BTreeMap::new(),
+        }
+    }
+
+    fn new_tokens(&self, request: &Request, seen: &Seen<'_>) -> u64 {
+        let found = seen.engine.cached(self.blocks.of(request));
+        u64::from(request.prompt_tokens - self.blocks.saved(found as usize, request))
+    }
+
+    fn score(&self, request: &Request, seen: &Seen<'_>) -> f64 {
+        let before = self.prefill.get(&seen.endpoint).copied().unwrap_or(0);
+        (before + self.new_tokens(request, seen)) as f64 * (f64::from(seen.inflight) + 1.0)
+    }
+}
+
+impl Baseline for LMetric {
+    fn choose(&mut self, _: Duration, (index, request): (usize, &Request), candidates: &[Seen<'_>]) -> usize {
+        let best = least(candidates, |seen| self.score(request, seen));
+        let place = self.chance.one_of(&best);
+        let tokens = self.new_tokens(request, &candidates[place]);
+        self.of.insert(index, tokens);
+        *self.prefill.entry(candidates[place].endpoint).or_default() += tokens;
+        place
+    }
+
+    fn began(&mut self, _: Duration, index: usize, endpoint: usize) {
+        if let (Some(tokens), Some(sum)) = (self.of.remove(&index), self.prefill.get_mut(&endpoint)) {
+            *sum -= tokens;
+        }
+    }
+
+    fn ended(&mut self, now: Duration, index: usize, endpoint: usize) {
+        self.began(now, index, endpoint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::{Stage, chain, prompt};
+
+    #[test]
+    fn tokens_times_batch() {
+        let mut stage = Stage::new(2);
+        stage.holds(0, &chain(1, 9));
+        let mut router = LMetric::new(Blocks { tokens: 16 }, 1);
+        // 160 tokens, of which the first has 144: 16 · (n + 1) against 160 · (m + 1).
+        let request = prompt(&chain(1, 10), 0);
+        let mut choose = |inflight: &[u32]| {
+            let place = router.choose(Duration::ZERO, (0, &request), &stage.seen(inflight));
+            router.began(Duration::ZERO, 0, place);
+            place
+        };
+        assert_eq!(choose(&[8, 0]), 0, "144 < 160");
+        assert_eq!(choose(&[10, 0]), 1, "176 > 160");
+        assert_eq!(choose(&[28, 2]), 0, "464 < 480");
+        assert_eq!(choose(&[30, 2]), 1, "496 > 480");
+    }
+
+    #[test]
+    fn prompts_before_it_count_until_their_first_token() {
+        let stage = Stage::new(2);
+        let mut router = LMetric::new(Blocks { tokens: 16 }, 1);
+        let (long, short) = (prompt(&chain(1, 20), 0), prompt(&chain(2, 2), 0));
+        let first = router.choose(Duration::ZERO, (0, &long), &stage.seen(&[0, 0]));
+        let seen = stage.seen(&[1, 1]);
+        assert_eq!(router.score(&short, &seen[first]), (320.0 + 32.0) * 2.0);
+        router.began(Duration::ZERO, 0, first);
+        assert_eq!(router.score(&short, &seen[first]), 64.0);
+        router.ended(Duration::ZERO, 0, first);
+        assert_eq!(router.score(&short, &seen[first]), 64.0);
+    }
+}

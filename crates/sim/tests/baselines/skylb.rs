@@ -1,0 +1,121 @@
+//! SkyLB inside one region (Xia et al., "A Locality-Aware Cross-Region Load Balancer for LLM Inference", 2025): selective
+//! pushing.
+//!
+//! A request is pushed only to replicas with nothing pending, that is with nothing that waits for admission to their batch,
+//! as last probed or sent by this router since and without a first token. Among those the prefix tree decides: the longest
+//! match, and the fewest requests among equals. While all have something pending the balancer holds requests back in its own
+//! queue; the simulator's yardsticks must choose at once, so the one with the fewest pending gets it.
+
+use crate::choose::{Chance, least};
+use crate::prefixes::{Blocks, Memories};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weighbridge_sim::drive::{Baseline, Seen};
+use weighbridge_sim::workload::Request;
+
+/// Tokens of what one replica's part of the tree keeps.
+const TREE_MAX: u64 = 1 << 24;
+
+/// The balancer.
+pub(crate) struct SkyLb {
+    blocks: Blocks,
+    tree: Memories,
+    chance: Chance,
+    /// When a request without a first token was sent, and where to.
+    sent: BTreeMap<usize, (Duration, usize)>,
+}
+
+impl SkyLb {
+    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+        Self {
+            blocks,
+            tree: Memories::default(),
+            chance: Chance::new(seed),
+            sent: BTreeMap::new(),
+        }
+    }
+
+    fn pending(&self, seen: &Seen<'_>) -> u64 {
+        let since = |(at, endpoint): &&(Duration, usize)| *endpoint == seen.endpoint && *at >= seen.read_at;
+        seen.waiting + self.sent.values().filter(since).count() as u64
+    }
+}
+
+impl Baseline for SkyLb {
+    fn choose(
+        &mut self,
+        now: Duration,
+        (index, request): (usize, &Request),
+        candidates: &[Seen<'_>],
+    ) -> usize {
+        let pending: Vec<u64> = candidates.iter().map(|seen| self.pending(seen)).collect();
+        let fewest = pending.iter().copied().min().unwrap_or(0);
+        let blocks = self.blocks.of(request);
+        let mut each = pending.into_iter();
+        let best = least(candidates, |seen| {
+            if each.next() != Some(fewest) {
+                return f64::INFINITY;
+            }
+            // Requests in flight only tell equals apart.
+            f64::from(seen.inflight) * 1e-6 - self.tree.leading(seen.endpoint, blocks) as f64
+        });
+        let place = self.chance.one_of(&best);
+        let endpoint = candidates[place].endpoint;
+        self.sent.insert(index, (now, endpoint));
+        let tree = self.tree.at(endpoint);
+        tree.note(blocks, self.blocks.tokens);
+        tree.shrink_to(TREE_MAX);
+        place
+    }
+
+    fn began(&mut self, _: Duration, index: usize, _: usize) {
+        self.sent.remove(&index);
+    }
+
+    fn ended(&mut self, _: Duration, index: usize, _: usize) {
+        self.sent.remove(&index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::{Stage, chain, prompt};
+
+    #[test]
+    fn nothing_is_pushed_behind_what_is_pending() {
+        let stage = Stage::new(3);
+        let mut balancer = SkyLb::new(Blocks { tokens: 16 }, 1);
+        balancer.tree.at(0).note(&chain(1, 5), 16);
+        balancer.tree.at(1).note(&chain(1, 3), 16);
+        let request = prompt(&chain(1, 6), 0);
+        let mut seen = stage.seen(&[40, 4, 0]);
+        let mut choose = |index, seen: &[Seen<'_>]| {
+            let place = balancer.choose(Duration::from_secs(1), (index, &request), seen);
+            balancer.began(Duration::from_secs(1), index, place);
+            place
+        };
+        // Load does not matter as long as the batch takes it in.
+        assert_eq!(choose(0, &seen), 0);
+        seen[0].waiting = 1;
+        assert_eq!(choose(1, &seen), 1);
+        (seen[1].waiting, seen[2].waiting) = (3, 2);
+        assert_eq!(choose(2, &seen), 0, "all have some: the fewest");
+    }
+
+    #[test]
+    fn what_was_sent_since_the_probe_is_pending() {
+        let stage = Stage::new(2);
+        let mut balancer = SkyLb::new(Blocks { tokens: 16 }, 1);
+        let request = prompt(&chain(1, 6), 0);
+        let mut seen = stage.seen(&[0, 0]);
+        let first = balancer.choose(Duration::from_millis(10), (0, &request), &seen);
+        let second = balancer.choose(Duration::from_millis(20), (1, &request), &seen);
+        assert_ne!(first, second);
+        // The next probe has seen it admitted.
+        for seen in &mut seen {
+            seen.read_at = Duration::from_millis(100);
+        }
+        assert_eq!(balancer.pending(&seen[first]), 0);
+    }
+}

@@ -1,0 +1,168 @@
+//! SMG 1.13 (Shepherd Model Gateway, the successor of SGLang's router), cache-aware.
+//!
+//! All holders of the best match, if it is above the threshold of .3, form the group. A holder is refused when its load is
+//! above 1.5 · mean and above mean + min(64, max(4, ⌈2 · √mean⌉)), loads being requests in flight. The least expected wait
+//! among those left decides. Refused all, or no match: the least expected wait among all, and the prefix is recorded there
+//! too, so a hot prefix spreads.
+//!
+//! The expected wait in seconds is (queued tokens + running · p̄ + unaccounted · p̄ + in-flight tokens) / throughput, and
+//! .15 · k / (1 − k) more, with k the cache's usage, 2,000 tokens/s and p̄ = 1,024 by default. Unaccounted are the router's own
+//! requests that the last report did not count. Engines here report how many wait, not how many tokens: those are taken
+//! as p̄ each. Among equals the first.
+
+use crate::choose::{least, mean_inflight};
+use crate::prefixes::{Blocks, Memories};
+use crate::sglang::CHARACTERS;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weighbridge_sim::drive::{Baseline, Seen};
+use weighbridge_sim::workload::Request;
+
+const MATCHED: f64 = 0.3;
+const THROUGHPUT: f64 = 2000.0;
+const PROMPT: f64 = 1024.0;
+const TREE_MAX: u64 = 67_108_864;
+const EVICTED_EVERY: Duration = Duration::from_secs(120);
+
+/// The policy with its defaults.
+pub(crate) struct Smg {
+    blocks: Blocks,
+    trees: Memories,
+    evicted: Duration,
+    /// Prompt tokens under way, by endpoint, and of which request.
+    tokens: BTreeMap<usize, u64>,
+    of: BTreeMap<usize, u64>,
+}
+
+fn refused(load: f64, mean: f64) -> bool {
+    load > 1.5 * mean && load > mean + (2.0 * mean.sqrt()).ceil().clamp(4.0, 64.0)
+}
+
+impl Smg {
+    pub(crate) fn new(blocks: Blocks) -> Self {
+        Self {
+            blocks,
+            trees: Memories::default(),
+            evicted: Duration::ZERO,
+            tokens: BTreeMap::new(),
+            of: BTreeMap::new(),
+        }
+    }
+
+    fn expected_wait(&self, seen: &Seen<'_>) -> f64 {
+        let reported = seen.running + seen.waiting;
+        let unaccounted = u64::from(seen.inflight).saturating_sub(reported);
+        let inflight = self.tokens.get(&seen.endpoint).copied().unwrap_or(0);
+        let usage = seen.kv_usage.min(0.99);
+        ((reported + unaccounted) as f64 * PROMPT + inflight as f64) / THROUGHPUT
+            + 0.15 * usage / (1.0 - usage)
+    }
+
+    fn place(&self, request: &Request, candidates: &[Seen<'_>]) -> usize {
+        let blocks = self.blocks.of(request);
+        let matched = |seen: &Seen<'_>| self.trees.leading(seen.endpoint, blocks);
+        let best = candidates.iter().map(matched).max().unwrap_or(0);
+        let share = best as f64 * f64::from(self.blocks.tokens) / f64::from(request.prompt_tokens);
+        let mean = mean_inflight(candidates);
+        let in_group = |seen: &Seen<'_>| {
+            share > MATCHED && matched(seen) == best && !refused(f64::from(seen.inflight), mean)
+        };
+        let anyone = !candidates.iter().any(in_group);
+        least(candidates, |seen| {
+            if anyone || in_group(seen) {
+                self.expected_wait(seen)
+            } else {
+                f64::INFINITY
+            }
+        })[0]
+    }
+}
+
+impl Baseline for Smg {
+    fn choose(
+        &mut self,
+        now: Duration,
+        (index, request): (usize, &Request),
+        candidates: &[Seen<'_>],
+    ) -> usize {
+        if now >= self.evicted + EVICTED_EVERY {
+            self.evicted = now;
+            self.trees.all().for_each(|tree| tree.shrink_to(TREE_MAX));
+        }
+        let place = self.place(request, candidates);
+        let endpoint = candidates[place].endpoint;
+        let blocks = self.blocks.of(request);
+        let tail = request.prompt_tokens - blocks.len() as u32 * self.blocks.tokens;
+        let tree = self.trees.at(endpoint);
+        tree.note_tail(index, tail * CHARACTERS);
+        tree.note(blocks, self.blocks.tokens * CHARACTERS);
+        *self.tokens.entry(endpoint).or_default() += u64::from(request.prompt_tokens);
+        self.of.insert(index, u64::from(request.prompt_tokens));
+        place
+    }
+
+    fn ended(&mut self, _: Duration, index: usize, endpoint: usize) {
+        if let (Some(tokens), Some(sum)) = (self.of.remove(&index), self.tokens.get_mut(&endpoint)) {
+            *sum -= tokens;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::{Stage, chain, prompt};
+
+    #[test]
+    fn holders_are_refused_above_both_bounds() {
+        // Mean 4: above 6 and above 4 + max(4, ⌈2 · 2⌉) = 8.
+        assert!(!refused(8.0, 4.0) && refused(9.0, 4.0));
+        // Mean 32: above 48 and above 32 + ⌈11.3⌉ = 44.
+        assert!(!refused(48.0, 32.0) && refused(49.0, 32.0));
+        // Mean 2,500: above 3,750, which is more than 2,500 + 64.
+        assert!(!refused(3750.0, 2500.0) && refused(3751.0, 2500.0));
+        // Mean 0: one to four are no load.
+        assert!(!refused(4.0, 0.0) && refused(5.0, 0.0));
+    }
+
+    #[test]
+    fn the_expected_wait_counts_what_the_report_missed() {
+        let stage = Stage::new(1);
+        let mut router = Smg::new(Blocks { tokens: 16 });
+        router.tokens.insert(0, 500);
+        let seen = Seen {
+            inflight: 5,
+            running: 2,
+            waiting: 1,
+            kv_usage: 0.5,
+            ..stage.seen(&[0])[0]
+        };
+        // Three reported and two more of 1,024 tokens, 500 in flight, at 2,000 a second; and .15 · .5 / .5.
+        assert!((router.expected_wait(&seen) - (5.0 * 1024.0 + 500.0) / 2000.0 - 0.15).abs() < 1e-12);
+        // Others' requests are in the report too.
+        let seen = Seen {
+            inflight: 1,
+            running: 7,
+            waiting: 0,
+            kv_usage: 0.0,
+            ..seen
+        };
+        assert!((router.expected_wait(&seen) - (7.0 * 1024.0 + 500.0) / 2000.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_hot_prefix_spreads_to_whoever_waits_least() {
+        let stage = Stage::new(3);
+        let mut router = Smg::new(Blocks { tokens: 16 });
+        let request = prompt(&chain(1, 10), 0);
+        let mut choose =
+            |index, inflight: &[u32]| router.choose(Duration::ZERO, (index, &request), &stage.seen(inflight));
+        assert_eq!(choose(0, &[0, 0, 0]), 0);
+        // Mean 2: six are above 3, but not above 2 + 4.
+        assert_eq!(choose(1, &[6, 0, 0]), 0);
+        // Seven of a mean of 7/3 are.
+        assert_eq!(choose(2, &[7, 0, 0]), 1);
+        // Both hold it now; the third, which is emptiest, does not.
+        assert_eq!(choose(3, &[5, 4, 0]), 1);
+    }
+}

@@ -104,8 +104,9 @@ pub struct Gpu {
     pub bf16_tflops: f64,
     /// Memory that a process finds, GiB.
     pub memory_gib: f64,
-    /// What a sum over several GPUs gets out of the link between them, one way, GB/s: NVLink's nominal rate; 16 without
-    /// NVLink, as the configuration of the measured runs states.
+    /// What a sum over several GPUs gets out of the link between them, one way, GB/s. A100 and H100: what Splitwise's times
+    /// of Llama-2-70B over 2, 4 and 8 of them show, 0.22 of NVLink's nominal rate; others with such a link: the same share of
+    /// theirs. 16 without NVLink, as the configuration of the measured runs states.
     pub link_gb_s: f64,
     /// Latency of such a sum, µs.
     pub link_latency_us: f64,

@@ -156,7 +156,8 @@ pub(crate) fn load_text(
     reader.problems = faults;
     let now = jiff::Timestamp::now().as_second();
     let config = File::from_node(&mut reader, Tree::ROOT).map(|file| resolve(&mut reader, file, now));
-    let (mut problems, mut warnings, shown) = (reader.problems, reader.warnings, reader.shown);
+    let (mut problems, mut warnings) = (reader.problems, reader.warnings);
+    let (shown, urls) = (reader.shown, reader.urls);
     for problem in problems.iter_mut().chain(&mut warnings) {
         used.hide(problem);
     }
@@ -166,6 +167,7 @@ pub(crate) fn load_text(
             config.written = Arc::new(Written {
                 text: source.text.to_owned().into(),
                 shown,
+                urls,
             });
             Ok(Loaded {
                 config,

@@ -4,13 +4,14 @@
 //! names that later versions build, and the JSON schema.
 
 use crate::problems::Problem;
+use crate::resolved::BaseUrl;
 use crate::stand_ins::StandIns;
 use crate::vars::{self, Expanded};
 use crate::yaml::{Entry, Mark, NodeId, Shape, Tree, Value, shorten};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A value and where it stands in the file.
@@ -51,6 +52,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) stand_ins: Option<&'a StandIns<'a>>,
     /// The variables that stood in places which are shown, and their values.
     pub(crate) shown: BTreeMap<String, String>,
+    /// URLs with variables, as they are written.
+    pub(crate) urls: BTreeSet<String>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
 }
@@ -64,6 +67,7 @@ impl<'a> Reader<'a> {
             directory: None,
             stand_ins: None,
             shown: BTreeMap::new(),
+            urls: BTreeSet::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
         }
@@ -196,13 +200,20 @@ impl<'a> Reader<'a> {
             return None;
         }
         let done = self.hidden(node)??;
-        if let (true, Value::Scalar { text, .. }) = (done.any, self.tree.value(node)) {
-            let head = text.split('?').next().unwrap_or_default().to_owned();
-            if vars::expand(&head, self.env).is_ok_and(|head| !head.text.contains('?')) {
-                self.note_shown(&head);
-            }
+        let raw = match self.tree.value(node) {
+            Value::Scalar { text, .. } if done.any => text.clone(),
+            _ => return Some(done.text),
+        };
+        let head = raw.split('?').next().unwrap_or_default();
+        if vars::expand(head, self.env).is_ok_and(|head| !head.text.contains('?')) {
+            self.note_shown(head);
         }
-        Some(done.text)
+        let stood_in = self
+            .stand_ins
+            .filter(|_| BaseUrl::parse(&done.text).is_err())
+            .and_then(|stand_ins| stand_ins.url(&raw, &done.text));
+        self.urls.insert(raw);
+        Some(stood_in.unwrap_or(done.text))
     }
 
     /// The text of a node with its variables replaced. `wanted` names in messages what is wanted, beginning with "text".

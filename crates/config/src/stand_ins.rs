@@ -11,7 +11,7 @@ use crate::resolved::Config;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
@@ -21,6 +21,8 @@ pub struct Written {
     pub(crate) text: SecretString,
     /// By name. They stand in places that [`masked`](crate::masked) does not mask.
     pub(crate) shown: BTreeMap<String, String>,
+    /// URLs with variables, as they are written.
+    pub(crate) urls: BTreeSet<String>,
 }
 
 impl fmt::Debug for Written {
@@ -43,16 +45,16 @@ pub struct Checked {
 /// Values that are used in the place of those of variables.
 pub(crate) struct StandIns<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
-    shown: &'a BTreeMap<String, String>,
+    running: &'a Written,
     /// The variable that each stands for.
     made: RefCell<BTreeMap<String, String>>,
 }
 
 impl<'a> StandIns<'a> {
-    fn new(env: &'a dyn Fn(&str) -> Option<String>, shown: &'a BTreeMap<String, String>) -> Self {
+    fn new(env: &'a dyn Fn(&str) -> Option<String>, running: &'a Written) -> Self {
         Self {
             env,
-            shown,
+            running,
             made: RefCell::default(),
         }
     }
@@ -65,7 +67,7 @@ impl<'a> StandIns<'a> {
     /// The value to use for a variable: its own if the running config shows it, and a text of one length, made from the
     /// name, if not. Whether it is set, and not empty, is told.
     fn value(&self, name: &str) -> Option<String> {
-        if let Some(value) = self.shown.get(name) {
+        if let Some(value) = self.running.shown.get(name) {
             return Some(value.clone());
         }
         if (self.env)(name)?.is_empty() {
@@ -83,6 +85,15 @@ impl<'a> StandIns<'a> {
             let _ = write!(made, "{byte:02x}");
         }
         made
+    }
+
+    /// A URL for one that is written as `raw`, has become `text` with stand-ins and is none then: known to be good where the
+    /// running config has it.
+    pub(crate) fn url(&self, raw: &str, text: &str) -> Option<String> {
+        self.running
+            .urls
+            .contains(raw)
+            .then(|| format!("http://{}", Self::of("url", text)))
     }
 
     /// The variables that `text` holds stand-ins of.
@@ -120,7 +131,7 @@ pub fn check_blind(
     (name, text): (&str, &str),
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Checked {
-    let stand_ins = StandIns::new(env, &running.written.shown);
+    let stand_ins = StandIns::new(env, &running.written);
     let load = |name, text| {
         let source = Source {
             name,

@@ -16,7 +16,7 @@ admin: {listen: 127.0.0.1:0, token: canary-admin}
 auth: keys
 keys: [{name: k, key: \"${KEY}\"}, {name: d, key_sha256: \"${DIGEST}\"}, {name: f, key: \"file:key\"}]
 pools:
-  - {name: p, health: false, api_key: \"${KEY}\", endpoints: [\"http://h:1/${SHOWN}?q=${QUERY}\"]}
+  - {name: p, health: false, api_key: \"${KEY}\", endpoints: [\"http://h:1/${SHOWN}?q=${QUERY}\", \"${ENGINE}\"]}
 routes: [{name: r, targets: [p]}]
 ";
 
@@ -26,6 +26,7 @@ struct Secrets {
     digest: &'static str,
     query: &'static str,
     file: &'static str,
+    engine: &'static str,
     other: &'static str,
 }
 
@@ -38,6 +39,7 @@ fn start(dir: &Path, secrets: &Secrets) -> Gateway {
         ("KEY", secrets.key),
         ("DIGEST", secrets.digest),
         ("QUERY", secrets.query),
+        ("ENGINE", secrets.engine),
         ("OTHER", secrets.other),
         ("SHOWN", "zone-a"),
     ]
@@ -63,7 +65,7 @@ fn questions() -> Vec<String> {
     let mut found = Vec::new();
     leaves(&root, &root, &[], &mut found);
     for (path, _) in found {
-        for value in ["${OTHER}", "${KEY}", "file:${OTHER}"] {
+        for value in ["${OTHER}", "${KEY}", "${ENGINE}", "file:${OTHER}"] {
             texts.push(with(&path, &json!(value)).to_string());
         }
         texts.push(with(&path, &json!(format!("{pad}${{OTHER}}"))).to_string());
@@ -120,6 +122,7 @@ fn sec1_a_check_says_the_same_whatever_the_variables_hold() {
         digest: DIGEST,
         query: "canary-query",
         file: "file-one",
+        engine: "http://engine:1/?key=canary-engine",
         other: "Mixed-Case-Secret",
     };
     let second = Secrets {
@@ -127,6 +130,7 @@ fn sec1_a_check_says_the_same_whatever_the_variables_hold() {
         digest: "9e02ed13b9f8a2a3c1aa46d5e5b8c6c0ad31a3c1c0fc7ad6c9f54ee2b2c9b7d1",
         query: "q",
         file: "another-file",
+        engine: "https://other:2/a?k=v",
         other: "7",
     };
     let gateways = [start(dirs[0].path(), &first), start(dirs[1].path(), &second)];
@@ -153,6 +157,7 @@ fn a_check_compares_variables_by_their_names() {
         digest: DIGEST,
         query: "canary-query",
         file: "file-one",
+        engine: "http://engine:1/?key=canary-engine",
         other: "other",
     };
     let gateway = start(dir.path(), &secrets);

@@ -379,6 +379,16 @@ impl ErrorBody {
         }
     }
 
+    /// 503: the gateway is about to stop, and this request had all the time that it may have.
+    #[must_use]
+    pub fn drain_over() -> Self {
+        let message = "The gateway is stopping, and this request was cut: it had not ended within server.drain_timeout.";
+        Self {
+            retry_after: Some(Duration::from_secs(1)),
+            ..Self::coded(503, "draining", message)
+        }
+    }
+
     /// 504: a clock ran out.
     #[must_use]
     pub fn timeout(which: Timeout) -> Self {

@@ -417,7 +417,7 @@ fn body_error(flight: &Flight, fault: Fault) -> (ErrorBody, Outcome) {
         ),
         Fault::Over => {
             flight.worker.gateway.lifecycle.was_cut();
-            (ErrorBody::draining(), Outcome::Unavailable)
+            (ErrorBody::drain_over(), Outcome::Unavailable)
         }
     }
 }

@@ -54,7 +54,7 @@ fn scan<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, boundary: &str) -> Resul
 
 fn fault(error: FormError) -> Fault {
     match error {
-        FormError::NoBoundary => panic!("the boundary was given"),
+        FormError::NoBoundary | FormError::TwoBoundaries => panic!("the boundary was given"),
         FormError::BrokenBoundary => Fault::Boundary,
         FormError::BadHead(_) => Fault::Head,
         FormError::TooManyParts => Fault::Parts,

@@ -165,6 +165,7 @@ fn check_boundary(parameters: &[u8]) {
     });
     match named.as_deref() {
         Some([one]) if usable(one) => assert_eq!(found, Ok(Some(one.clone()))),
+        Some([_, _, ..]) => assert_eq!(found, Err(FormError::TwoBoundaries)),
         _ => assert_eq!(found, Err(FormError::NoBoundary)),
     }
 }

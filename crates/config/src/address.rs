@@ -97,7 +97,7 @@ schema!(Url, "Url", {"title": "URL", "type": "string", "examples": ["http://gpu1
 
 impl FromNode for Url {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
-        let text = reader.text(node, "text such as `http://gpu1:8000`")?;
+        let text = reader.url(node, "text such as `http://gpu1:8000`")?;
         match BaseUrl::parse(&text) {
             Ok(url) => Some(Self(url)),
             Err((message, hint)) => {

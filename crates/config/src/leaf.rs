@@ -4,6 +4,7 @@ use crate::read::{At, FromNode, Reader, unknown};
 use crate::units;
 use crate::yaml::{NodeId, Shape};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::time::Duration;
 use weighbridge_core::spec::Weight;
@@ -39,6 +40,30 @@ schema!(Text, "Text", {"type": "string"});
 impl FromNode for Text {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         reader.text(node, "text").map(Self)
+    }
+}
+
+/// A digest of a secret; it is not shown.
+pub(crate) struct Hexadecimal(pub(crate) String);
+schema!(Hexadecimal, "Hexadecimal", {"type": "string"});
+
+impl FromNode for Hexadecimal {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        if reader.tree.shape(node) != Shape::Text {
+            reader.unexpected(node, "text");
+            return None;
+        }
+        let text = reader.hidden(node)??.text;
+        let stands_in = reader
+            .stand_ins
+            .is_some_and(|stand_ins| !stand_ins.within(&text).is_empty());
+        Some(Self(match stands_in {
+            true => Sha256::digest(text.as_bytes())
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            false => text,
+        }))
     }
 }
 

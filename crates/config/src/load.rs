@@ -5,12 +5,14 @@ use crate::problems::{self, Problem, Problems};
 use crate::read::{FromNode as _, Reader};
 use crate::resolve::resolve;
 use crate::resolved::Config;
+use crate::stand_ins::{StandIns, Written};
 use crate::yaml::{self, Tree};
 use sha2::{Digest as _, Sha256};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A config that is good, with what may surprise.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded,
             name: &name,
             text: &text,
             directory: path.parent(),
+            stand_ins: None,
         },
         env,
     )
@@ -51,35 +54,21 @@ pub fn load_str(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) ->
             name,
             text,
             directory: None,
+            stand_ins: None,
         },
         env,
     )
 }
 
-/// As [`load_str`], for a text that is to take the place of the file at `path`: relative paths are relative to that file's
-/// directory.
-///
-/// # Errors
-/// Everything that is wrong with the text.
-pub fn load_beside(
-    path: &Path,
-    (name, text): (&str, &str),
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Loaded, Problems> {
-    load_text(
-        &Source {
-            name,
-            text,
-            directory: path.parent(),
-        },
-        env,
-    )
-}
-
-struct Source<'a> {
-    name: &'a str,
-    text: &'a str,
-    directory: Option<&'a Path>,
+/// A text to load.
+pub(crate) struct Source<'a> {
+    /// What it is called in problems.
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
+    /// What relative paths in it are relative to; none: the current directory.
+    pub(crate) directory: Option<&'a Path>,
+    /// What stands for the values of variables, where somebody asks who may not know them.
+    pub(crate) stand_ins: Option<&'a StandIns<'a>>,
 }
 
 /// Reads the file at `path`, called `name` in problems.
@@ -150,7 +139,11 @@ fn read(path: &Path) -> Result<String, String> {
     })
 }
 
-fn load_text(source: &Source<'_>, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Problems> {
+/// As [`load`], whatever the text comes from.
+pub(crate) fn load_text(
+    source: &Source<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Problems> {
     let (tree, faults) = yaml::parse(source.name, source.text);
     let Some(tree) = tree else {
         return Err(Problems::new(faults));
@@ -159,16 +152,23 @@ fn load_text(source: &Source<'_>, env: &dyn Fn(&str) -> Option<String>) -> Resul
     let noted = |name: &str| used.note(name, env(name));
     let mut reader = Reader::new(tree, source.name, &noted);
     reader.directory = source.directory;
+    reader.stand_ins = source.stand_ins;
     reader.problems = faults;
     let now = jiff::Timestamp::now().as_second();
     let config = File::from_node(&mut reader, Tree::ROOT).map(|file| resolve(&mut reader, file, now));
     let (mut problems, mut warnings) = (reader.problems, reader.warnings);
+    let (shown, urls) = (reader.shown, reader.urls);
     for problem in problems.iter_mut().chain(&mut warnings) {
         used.hide(problem);
     }
     match config {
-        Some(config) if problems.is_empty() => {
+        Some(mut config) if problems.is_empty() => {
             problems::sort(&mut warnings);
+            config.written = Arc::new(Written {
+                text: source.text.to_owned().into(),
+                shown,
+                urls,
+            });
             Ok(Loaded {
                 config,
                 warnings,
@@ -203,10 +203,27 @@ impl Used {
                 .into_iter()
                 .flatten()
             {
-                if text.contains(value.as_str()) {
-                    *text = text.replace(value.as_str(), &format!("${{{name}}}"));
-                }
+                hide_value(text, value, &format!("${{{name}}}"));
             }
+        }
+    }
+}
+
+/// Puts `name` in the place of `value` in `text`, also where its letters are small, or where it is cut before a `…`.
+fn hide_value(text: &mut String, value: &str, name: &str) {
+    let small = value.to_ascii_lowercase();
+    let mut from = 0;
+    while let Some(at) = text[from..].to_ascii_lowercase().find(&small) {
+        let start = from + at;
+        text.replace_range(start..start + value.len(), name);
+        from = start + name.len();
+    }
+    let cuts: Vec<usize> = text.match_indices('…').map(|(at, _)| at).collect();
+    for cut in cuts.into_iter().rev() {
+        let before = text[..cut].to_ascii_lowercase();
+        let begun = |end: &usize| small.is_char_boundary(*end) && before.ends_with(&small[..*end]);
+        if let Some(length) = (HIDDEN_FROM..small.len()).rev().find(begun) {
+            text.replace_range(cut - length..cut, name);
         }
     }
 }
@@ -218,4 +235,24 @@ pub fn text_hash(text: &[u8]) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_hidden_as_they_are_shown() {
+        for (text, expect) in [
+            ("no `Secret-Value` here", "no `${A}` here"),
+            ("secret-valueSECRET-VALUE", "${A}${A}"),
+            ("`xxSecret-V…` is long", "`xx${A}…` is long"),
+            ("`xxSecre…` is too little", "`xxSecre…` is too little"),
+            ("ä…", "ä…"),
+        ] {
+            let mut text = text.to_owned();
+            hide_value(&mut text, "Secret-Value", "${A}");
+            assert_eq!(text, expect);
+        }
+    }
 }

@@ -124,11 +124,11 @@ impl FromNode for PassedPath {
             return None;
         }
         if let Some(own) = shadowed {
-            reader.problem(
-                node,
-                format!("`{shown}` would hide `{own}`, which the gateway serves by itself"),
-                "name only paths that it does not serve",
-            );
+            let message = match shown == own {
+                true => format!("the gateway serves `{own}` by itself"),
+                false => format!("`{shown}` would hide `{own}`, which the gateway serves by itself"),
+            };
+            reader.problem(node, message, "name only paths that it does not serve");
             return None;
         }
         Some(Self { path, below })

@@ -4,10 +4,14 @@
 //! names that later versions build, and the JSON schema.
 
 use crate::problems::Problem;
+use crate::resolved::BaseUrl;
+use crate::stand_ins::StandIns;
 use crate::vars::{self, Expanded};
 use crate::yaml::{Entry, Mark, NodeId, Shape, Tree, Value, shorten};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A value and where it stands in the file.
@@ -44,6 +48,12 @@ pub(crate) struct Reader<'a> {
     pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
     /// What relative paths in the file are relative to.
     pub(crate) directory: Option<&'a Path>,
+    /// What stands for the values of variables; none: they themselves do.
+    pub(crate) stand_ins: Option<&'a StandIns<'a>>,
+    /// The variables that stood in places which are shown, and their values.
+    pub(crate) shown: BTreeMap<String, String>,
+    /// URLs with variables, as they are written.
+    pub(crate) urls: BTreeSet<String>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
 }
@@ -55,6 +65,9 @@ impl<'a> Reader<'a> {
             file,
             env,
             directory: None,
+            stand_ins: None,
+            shown: BTreeMap::new(),
+            urls: BTreeSet::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
         }
@@ -73,13 +86,35 @@ impl<'a> Reader<'a> {
 
     /// Reports that something is wrong at `node`; an empty hint is none.
     pub(crate) fn problem(&mut self, node: NodeId, message: impl Into<String>, hint: impl Into<String>) {
-        let problem = self.place((node, self.tree.mark(node)), message.into(), hint.into());
+        let problem = self.found(node, message.into(), hint.into());
         self.problems.push(problem);
+    }
+
+    /// What was found at `node`, unless nothing of it can be known since a stand-in was looked at.
+    fn found(&self, node: NodeId, message: String, hint: String) -> Problem {
+        let unknown = match (self.stand_ins, self.tree.value(node)) {
+            (Some(stand_ins), Value::Scalar { text, .. }) => match vars::expand(text, self.env) {
+                Ok(done) => stand_ins.within(&done.text),
+                Err(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        let (message, hint) = match unknown.is_empty() {
+            true => (message, hint),
+            false => (
+                format!(
+                    "{} cannot be judged here: this check does not look at the values of variables",
+                    unknown.join(", ")
+                ),
+                "have `weighbridge check` look at the file where the gateway runs".to_owned(),
+            ),
+        };
+        self.place((node, self.tree.mark(node)), message, hint)
     }
 
     /// Reports something that is allowed and will surprise.
     pub(crate) fn warn(&mut self, node: NodeId, message: impl Into<String>, hint: impl Into<String>) {
-        let problem = self.place((node, self.tree.mark(node)), message.into(), hint.into());
+        let problem = self.found(node, message.into(), hint.into());
         self.warnings.push(problem);
     }
 
@@ -120,7 +155,20 @@ impl<'a> Reader<'a> {
     }
 
     /// The text of a scalar with its variables replaced, whatever YAML takes it for; `None` and no report if it is none.
+    /// It is for a place that is shown.
     pub(crate) fn scalar(&mut self, node: NodeId) -> Option<Option<Expanded>> {
+        let read = self.hidden(node);
+        if let (Some(Some(Expanded { any: true, .. })), Value::Scalar { text, .. }) =
+            (&read, self.tree.value(node))
+        {
+            let text = text.clone();
+            self.note_shown(&text);
+        }
+        read
+    }
+
+    /// As [`Self::scalar`], for a place that is not shown, or only in part.
+    pub(crate) fn hidden(&mut self, node: NodeId) -> Option<Option<Expanded>> {
         let Value::Scalar { text, .. } = self.tree.value(node) else {
             return Some(None);
         };
@@ -131,6 +179,41 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+
+    fn note_shown(&mut self, raw: &str) {
+        let used = RefCell::new(Vec::new());
+        let noted = |name: &str| {
+            let value = (self.env)(name)?;
+            used.borrow_mut().push((name.to_owned(), value.clone()));
+            Some(value)
+        };
+        if vars::expand(raw, &noted).is_ok() {
+            self.shown.extend(used.into_inner());
+        }
+    }
+
+    /// The text of a URL with its variables replaced. Its query is not shown.
+    pub(crate) fn url(&mut self, node: NodeId, wanted: &str) -> Option<String> {
+        if self.tree.shape(node) != Shape::Text {
+            self.unexpected(node, wanted);
+            return None;
+        }
+        let done = self.hidden(node)??;
+        let raw = match self.tree.value(node) {
+            Value::Scalar { text, .. } if done.any => text.clone(),
+            _ => return Some(done.text),
+        };
+        let head = raw.split('?').next().unwrap_or_default();
+        if vars::expand(head, self.env).is_ok_and(|head| !head.text.contains('?')) {
+            self.note_shown(head);
+        }
+        let stood_in = self
+            .stand_ins
+            .filter(|_| BaseUrl::parse(&done.text).is_err())
+            .and_then(|stand_ins| stand_ins.url(&raw, &done.text));
+        self.urls.insert(raw);
+        Some(stood_in.unwrap_or(done.text))
     }
 
     /// The text of a node with its variables replaced. `wanted` names in messages what is wanted, beginning with "text".
@@ -215,7 +298,10 @@ impl<'a> Reader<'a> {
         let (message, hint) = if keys.later.contains(&entry.key.as_str()) {
             (
                 format!("`{}` is not supported yet", entry.key),
-                LATER_HINT.to_owned(),
+                match entry.key.as_str() {
+                    "weight" => "remove it; the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`".to_owned(),
+                    _ => LATER_HINT.to_owned(),
+                },
             )
         } else {
             let (message, hint) = unknown(&entry.key, what, keys.known);

@@ -18,6 +18,7 @@ use crate::yaml::Tree;
 pub(crate) use discovery::read_endpoints;
 pub(crate) use pools::Resolved;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use weighbridge_core::spec::FleetSpec;
 
 /// Resolves a file at the time `now` (Unix seconds, for keys that have ended). What is wrong is reported to the reader; the result counts only if nothing was.
@@ -90,6 +91,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         },
         pools,
         routes,
+        written: Arc::default(),
     }
 }
 

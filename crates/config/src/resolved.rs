@@ -4,6 +4,7 @@
 use crate::discovery::Discovery;
 use crate::identity::{self, Identity};
 use crate::paths::PassedPath;
+use crate::stand_ins::Written;
 use secrecy::SecretString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// What relaying needs of each route.
     pub routes: Vec<Route>,
+    /// What it was made from.
+    pub written: Arc<Written>,
 }
 
 /// `server`.

@@ -1,6 +1,7 @@
 //! Secrets: from the file, from the environment, or from a file of their own. Never quoted in a message.
 
 use crate::read::{FromNode, Reader};
+use crate::stand_ins::StandIns;
 use crate::yaml::{NodeId, Shape};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::SecretString;
@@ -37,9 +38,11 @@ impl FromNode for MaybeSecret {
             reader.unexpected(node, "text");
             return None;
         }
-        let done = reader.scalar(node)??;
+        let done = reader.hidden(node)??;
         let text = match done.text.strip_prefix("file:") {
             Some(path) => match from_file(reader.directory, path) {
+                // Two of them are not compared for somebody who may not know them.
+                Ok(_) if reader.stand_ins.is_some() => StandIns::of("file", path),
                 Ok(text) => text,
                 Err(message) => {
                     reader.problem(

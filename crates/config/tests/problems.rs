@@ -137,6 +137,7 @@ fn what_comes_later_is_refused_by_name() {
             "kubernetes",
         ),
         (pool_with("weight: auto"), "pools[0].weight", "weight"),
+        (pool_with("weight: 2"), "pools[0].weight", "weight"),
         (pool_with("scrape: {path: /metrics}"), "pools[0].scrape", "scrape"),
         (pool_with("price: {input: 1}"), "pools[0].price", "price"),
         (pool_with("strengths: [chat]"), "pools[0].strengths", "strengths"),
@@ -242,7 +243,7 @@ fn wrong_types_and_ranges_say_what_is_wanted() {
             "server.passthrough[5]: `/v1/*` would hide `/v1/audio/speech`, which the gateway serves by itself | name only paths that it does not serve",
             "server.passthrough[6]: the path `/a b` holds characters other than letters, digits and `/ - . _ ~ : @` | write a path such as `/tokenize`, or `/classify/*` for all below it",
             "server.passthrough[7]: the path `/%41` holds characters other than letters, digits and `/ - . _ ~ : @` | write a path such as `/tokenize`, or `/classify/*` for all below it",
-            "server.passthrough[8]: `/health` would hide `/health`, which the gateway serves by itself | name only paths that it does not serve",
+            "server.passthrough[8]: the gateway serves `/health` by itself | name only paths that it does not serve",
         ],
     );
     check(

@@ -87,13 +87,26 @@ struct Line<'a>(&'a LogWriter);
 
 impl Write for Line<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.line(bytes.to_vec());
+        self.0.line(one_line(bytes));
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// The message on one line, as whoever collects lines reads it: what would be others is joined to it.
+fn one_line(bytes: &[u8]) -> Vec<u8> {
+    let message = bytes.trim_ascii_end();
+    if !message.contains(&b'\n') {
+        return bytes.to_vec();
+    }
+    let lines = message.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let mut line = lines.join(&b"; "[..]);
+    line.push(b'\n');
+    line
 }
 
 /// Has a panic say where it happened, and what it says only where that is part of the program.
@@ -137,6 +150,21 @@ fn shown(payload: &(dyn Any + Send)) -> &str {
 mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn messages_are_one_line_each() {
+        for (message, line) in [
+            ("a\n", "a\n"),
+            ("a", "a"),
+            (
+                "w.yaml:1:2: wrong\n    mend it\nw.yaml:2:1: too\n",
+                "w.yaml:1:2: wrong; mend it; w.yaml:2:1: too\n",
+            ),
+            ("a\n\nb\n", "a; b\n"),
+        ] {
+            assert_eq!(one_line(message.as_bytes()), line.as_bytes());
+        }
+    }
 
     #[test]
     fn crates_that_read_frames_tell_warnings_only() {

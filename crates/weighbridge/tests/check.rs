@@ -178,3 +178,21 @@ fn help_shows_an_example() {
         assert!(text(&output.stdout).contains(&format!("Example:\n  weighbridge {command}")));
     }
 }
+
+#[test]
+fn a_file_that_serve_is_given_by_itself_is_told_its_place() {
+    let output = weighbridge(Path::new("."), &["serve", "my.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let err = text(&output.stderr);
+    assert!(err.contains("weighbridge serve --config my.yaml"), "{err}");
+}
+
+#[test]
+fn a_weight_of_a_pool_is_told_where_weights_stand() {
+    let (code, out, _) = check("pools: [{name: a, weight: 2, endpoints: [http://h:1]}]\n", &[]);
+    assert_eq!(code, 2);
+    assert!(
+        out.contains("`endpoints[].weight`") && out.contains("`targets[].weight`"),
+        "{out}"
+    );
+}

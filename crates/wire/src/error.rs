@@ -142,6 +142,26 @@ impl ErrorBody {
         }
     }
 
+    /// 400: the headers that may name the model name several.
+    #[must_use]
+    pub fn two_model_headers() -> Self {
+        let message = "The headers \"x-model\" and \"x-model-name\" name the model more than once: send one.";
+        Self {
+            param: Some("x-model".to_owned()),
+            ..Self::coded(400, "duplicate_parameter", message)
+        }
+    }
+
+    /// 400: the header that names the model holds no text.
+    #[must_use]
+    pub fn bad_model_header() -> Self {
+        let message = "The header \"x-model\" (or \"x-model-name\") is not text in UTF-8.";
+        Self {
+            param: Some("x-model".to_owned()),
+            ..Self::coded(400, "invalid_value", message)
+        }
+    }
+
     /// 400: `what`, a full sentence, is not something the gateway or any target can do.
     #[must_use]
     pub fn unsupported(what: impl Into<String>) -> Self {
@@ -353,6 +373,16 @@ impl ErrorBody {
     #[must_use]
     pub fn draining() -> Self {
         let message = "The gateway is stopping and takes no new requests: send it again.";
+        Self {
+            retry_after: Some(Duration::from_secs(1)),
+            ..Self::coded(503, "draining", message)
+        }
+    }
+
+    /// 503: the gateway is about to stop, and this request had all the time that it may have.
+    #[must_use]
+    pub fn drain_over() -> Self {
+        let message = "The gateway is stopping, and this request was cut: it had not ended within server.drain_timeout.";
         Self {
             retry_after: Some(Duration::from_secs(1)),
             ..Self::coded(503, "draining", message)

@@ -29,6 +29,8 @@ const PARTS_MAX: usize = 1000;
 pub enum FormError {
     /// The content type names no boundary, or none that is allowed.
     NoBoundary,
+    /// The content type names two boundaries.
+    TwoBoundaries,
     /// Something else than a line's end follows a boundary.
     BrokenBoundary,
     /// The head of a part cannot be read: what is wrong with it.
@@ -49,6 +51,7 @@ impl std::fmt::Display for FormError {
             Self::NoBoundary => f.write_str(
                 "the content-type names no boundary: send `multipart/form-data; boundary=…`, as form libraries do by themselves",
             ),
+            Self::TwoBoundaries => f.write_str("the content-type names the boundary more than once: send one"),
             Self::BrokenBoundary => {
                 f.write_str("the form is broken: a boundary is followed by something else than the end of its line")
             }

@@ -187,6 +187,16 @@ impl UnaskedUsage {
         out.finish()
     }
 
+    /// As [`Self::finish`], of a stream that may have been cut: the beginning of an event that can only become one that is taken
+    /// out is left out too. `finished`: all choices have had their end, so that nothing else but the usage can have begun.
+    pub fn cut(&mut self, finished: bool) -> Bytes {
+        let mark = if self.begun { 0 } else { mark_len(&self.held) };
+        if begins_unasked(&self.held[mark..], finished) {
+            *self = Self::default();
+        }
+        self.finish()
+    }
+
     fn begin_line(&mut self, first: u8) {
         if std::mem::replace(&mut self.line, Line::Begun) == Line::Begun || self.state != State::Between {
             return;
@@ -338,6 +348,29 @@ fn gaps(nulls: &mut Nulls, block: &[u8], content: Range<usize>) -> Gaps {
             placed(&lines, &field)
         }
         None => Gaps::new(),
+    }
+}
+
+/// Whether the block is the beginning of an event that is there for its usage alone.
+fn begins_unasked(block: &[u8], finished: bool) -> bool {
+    let Some(data) = data_lines(block, 0..block.len()).into_iter().next() else {
+        return false;
+    };
+    let data = &block[data.start..];
+    let valid = std::str::from_utf8(data).map_or_else(|error| error.valid_up_to(), str::len);
+    let json = std::str::from_utf8(&data[..valid]).unwrap_or_default();
+    let (mut choices, mut is_error) = (None, false);
+    let whole = each_field(json, |key, value| match key {
+        r#""choices""# => choices = Some(value),
+        r#""error""# => is_error |= value != "null",
+        _ => {}
+    });
+    if whole.is_ok() || is_error || !json.starts_with('{') {
+        return false;
+    }
+    match choices {
+        Some(choices) => choices.starts_with('[') && !says_something(choices),
+        None => finished || (json.contains("\"usage\"") && !json.contains("\"choices\"")),
     }
 }
 

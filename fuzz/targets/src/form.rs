@@ -54,7 +54,7 @@ fn scan<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, boundary: &str) -> Resul
 
 fn fault(error: FormError) -> Fault {
     match error {
-        FormError::NoBoundary => panic!("the boundary was given"),
+        FormError::NoBoundary | FormError::TwoBoundaries => panic!("the boundary was given"),
         FormError::BrokenBoundary => Fault::Boundary,
         FormError::BadHead(_) => Fault::Head,
         FormError::TooManyParts => Fault::Parts,
@@ -165,6 +165,7 @@ fn check_boundary(parameters: &[u8]) {
     });
     match named.as_deref() {
         Some([one]) if usable(one) => assert_eq!(found, Ok(Some(one.clone()))),
+        Some([_, _, ..]) => assert_eq!(found, Err(FormError::TwoBoundaries)),
         _ => assert_eq!(found, Err(FormError::NoBoundary)),
     }
 }

@@ -6,14 +6,9 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::cell::RefCell;
 use std::path::Path;
-use weighbridge_config::{Problem, diff, load_beside, masked, refuses_reload};
+use weighbridge_config::{Problem, check_blind, masked};
 use weighbridge_gateway::service::Service;
-
-/// Values of variables that are at least this long are taken out of what a check says. Shorter ones are no secrets, and
-/// would take innocent letters with them.
-const HIDDEN_FROM: usize = 6;
 
 /// The config in force.
 #[derive(Serialize, JsonSchema)]
@@ -81,58 +76,16 @@ pub(crate) fn reload(call: &Call<'_>) -> Result<Answer> {
 pub(crate) fn check(call: &Call<'_>) -> Result<Answer> {
     let text = std::str::from_utf8(call.body)
         .map_err(|_| Failure::bad("the body must be the YAML of a config, in UTF-8"))?;
-    let used = RefCell::new(Vec::new());
-    let env = |name: &str| {
-        let value = std::env::var(name).ok()?;
-        used.borrow_mut().push((name.to_owned(), value.clone()));
-        Some(value)
-    };
     // Relative paths mean what they would mean in the file.
     let reloader = call.served.admin.reloader.as_ref();
     let beside = reloader.map_or(Path::new(""), |reloader| reloader.path());
-    let checked = match load_beside(beside, ("request body", text), &env) {
-        Err(problems) => Checked {
-            ok: false,
-            problems: problems.iter().cloned().collect(),
-            warnings: problems.warnings().to_vec(),
-            changes: Vec::new(),
-        },
-        Ok(loaded) => {
-            let running = call.served.admin.gateway.snapshot().config.clone();
-            let refused = refuses_reload(&running, &loaded.config).map(|message| Problem {
-                file: "request body".to_owned(),
-                line: 0,
-                column: 0,
-                path: String::new(),
-                message,
-                hint: None,
-            });
-            Checked {
-                ok: refused.is_none(),
-                problems: refused.into_iter().collect(),
-                warnings: loaded.warnings,
-                changes: diff(&running, &loaded.config),
-            }
-        }
-    };
-    Answer::json(&hide(json!(checked), &used.into_inner()))
-}
-
-/// Puts the names of variables in the place of their values: whoever may check a config need not know the secrets of
-/// the gateway's environment.
-fn hide(value: Value, used: &[(String, String)]) -> Value {
-    match value {
-        Value::String(mut text) => {
-            for (name, secret) in used.iter().filter(|(_, secret)| secret.len() >= HIDDEN_FROM) {
-                text = text.replace(secret.as_str(), &format!("${{{name}}}"));
-            }
-            Value::String(text)
-        }
-        Value::Array(list) => list.into_iter().map(|value| hide(value, used)).collect(),
-        Value::Object(object) => object
-            .into_iter()
-            .map(|(key, value)| (key, hide(value, used)))
-            .collect(),
-        other => other,
-    }
+    let running = call.served.admin.gateway.snapshot().config.clone();
+    let env = |name: &str| std::env::var(name).ok();
+    let found = check_blind(&running, beside, ("request body", text), &env);
+    Answer::json(&Checked {
+        ok: found.problems.is_empty(),
+        problems: found.problems,
+        warnings: found.warnings,
+        changes: found.changes,
+    })
 }

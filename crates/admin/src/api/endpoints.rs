@@ -58,6 +58,9 @@ pub(crate) fn all(call: &Call<'_>) -> Result<Answer> {
 pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
     let gateway = &call.served.admin.gateway;
     let (pool, name) = find(call)?;
+    if call.body.trim_ascii().is_empty() {
+        return Err(Failure::bad(format!("the body is empty; send {EXAMPLES}")));
+    }
     let change: Change = serde_json::from_slice(call.body)
         .map_err(|error| Failure::bad(format!("{error}; send {EXAMPLES}")))?;
     let command = command(&change, |ttl| gateway.clock().now().after(ttl)).map_err(Failure::bad)?;

@@ -6,6 +6,7 @@ use crate::table::Call;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,7 +26,7 @@ pub(crate) struct Ask<'a> {
     headers: BTreeMap<String, Values>,
     /// The client's address, where a policy goes by it; absent: 127.0.0.1.
     #[schemars(with = "Option<String>")]
-    client_ip: Option<IpAddr>,
+    client_ip: Option<Value>,
     /// Its body. Kept as the text that it is, so that no number loses a digit.
     #[serde(borrow)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
@@ -72,7 +73,7 @@ pub(crate) fn explain(call: &Call<'_>) -> Result<Answer> {
         path: ask.path.as_deref().unwrap_or(USUAL_PATH),
         headers: &headers(&ask.headers)?,
         body,
-        client_ip: ask.client_ip.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        client_ip: client_ip(ask.client_ip.as_ref())?,
     };
     let shown = call
         .served
@@ -84,6 +85,19 @@ pub(crate) fn explain(call: &Call<'_>) -> Result<Answer> {
             Failure::new(status, error.message)
         })?;
     Answer::json(&shown)
+}
+
+fn client_ip(given: Option<&Value>) -> Result<IpAddr> {
+    let Some(value) = given else {
+        return Ok(Ipv4Addr::LOCALHOST.into());
+    };
+    let address = value.as_str().and_then(|text| text.parse().ok());
+    address.ok_or_else(|| {
+        Failure::bad(format!(
+            "client_ip: {} is no IP address; write it as a text such as \"10.0.0.1\"",
+            names::shorten(&value.to_string())
+        ))
+    })
 }
 
 /// Whether the request is wrapped, or stands by itself: no API of a model has a field `body`.

@@ -1,7 +1,7 @@
 //! `keys`.
 
 use crate::forms::Moment;
-use crate::leaf::{Name, Text};
+use crate::leaf::{Hexadecimal, Name};
 use crate::read::{At, section};
 use crate::secret::Secret;
 
@@ -13,7 +13,7 @@ section! {
         /// The key itself; this or `key_sha256` must be given.
         key: Secret,
         /// SHA-256 of the key in hexadecimal, instead of the key.
-        key_sha256: Text,
+        key_sha256: Hexadecimal,
         /// When it ends: a date (the start of that day, UTC) or a time.
         expires: Moment,
         /// The tenant it belongs to.

@@ -10,6 +10,7 @@ use crate::model::pools::Endpoint as Given;
 use crate::problems::{Problem, Problems};
 use crate::read::{At, FromNode as _, Reader};
 use crate::resolved::Endpoint;
+use crate::stand_ins::StandIns;
 use crate::urls;
 use crate::yaml::{self, NodeId, Shape, Tree};
 use std::collections::HashMap;
@@ -60,7 +61,9 @@ fn file_source(reader: &mut Reader<'_>, node: NodeId, path: &str) -> (Option<Dis
         );
         return (discovery, Endpoints::default());
     }
-    match read_endpoints(&path, reader.env) {
+    // Of what it holds nothing is told where stand-ins are used, so it is read as it is.
+    let env = reader.stand_ins.map_or(reader.env, StandIns::env);
+    match read_endpoints(&path, env) {
         Ok((found, warnings)) => {
             if found.0.is_empty() {
                 reader.warn(
@@ -68,6 +71,9 @@ fn file_source(reader: &mut Reader<'_>, node: NodeId, path: &str) -> (Option<Dis
                     "the file lists no endpoint, so the pool serves nothing until it does",
                     "",
                 );
+            }
+            if reader.stand_ins.is_some() {
+                return (discovery, Endpoints::default());
             }
             reader.warnings.extend(warnings);
             (discovery, found)
@@ -85,7 +91,16 @@ fn file_source(reader: &mut Reader<'_>, node: NodeId, path: &str) -> (Option<Dis
                         .unwrap_or_else(|| "give the path of a YAML file that lists endpoints".to_owned()),
                 );
             }
-            reader.problems.extend(inside);
+            match reader.stand_ins {
+                None => reader.problems.extend(inside),
+                // Its lines are not for somebody who may name any file of the machine.
+                Some(_) if !inside.is_empty() => reader.problem(
+                    node,
+                    "the file is not the list of endpoints that it must be",
+                    "have `weighbridge check` look at the file where the gateway runs",
+                ),
+                Some(_) => {}
+            }
             (discovery, Endpoints::default())
         }
     }

@@ -332,16 +332,20 @@ impl Change {
             count,
         } = self;
         tracing::info!(
-            %pool, endpoints = count, added = %listed(added), removed = %listed(removed),
+            %pool, endpoints = count, added = listed(added).map(tracing::field::display), removed = listed(removed).map(tracing::field::display),
             "discovered endpoints changed"
         );
     }
 }
 
-fn listed(names: &[Arc<str>]) -> String {
+/// None where there is none.
+fn listed(names: &[Arc<str>]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
     let mut text = names[..names.len().min(LOGGED_MAX)].join(", ");
     if names.len() > LOGGED_MAX {
         text += &format!(" and {} more", names.len() - LOGGED_MAX);
     }
-    text
+    Some(text)
 }

@@ -133,6 +133,11 @@ pub(crate) async fn take(
         let id = model_id_from_path(path).map(Cow::into_owned);
         return Ok((flight, Taken::Models(ModelsQuestion { protocol, id })));
     }
+    // Known from the head alone: a client that waits to send its body need not send it in vain.
+    let chosen = match chosen(&flight, api, &parts.headers) {
+        Ok(chosen) => chosen,
+        Err(error) => return Err(refuse(flight, protocol, *error, Outcome::ClientError)),
+    };
     let body = match read_body(&mut flight, api, &parts.headers, body).await {
         Ok(body) => body,
         Err((error, outcome)) => {
@@ -145,7 +150,7 @@ pub(crate) async fn take(
     if !flight.is_arriving() {
         flight.client.exchange.received();
     }
-    look(flight, (api, protocol), parts, (body, presented_key))
+    look(flight, (api, protocol), parts, (body, presented_key, chosen))
 }
 
 /// A body, or as much of it as it takes to know where it goes.
@@ -177,7 +182,7 @@ fn look(
     mut flight: Flight,
     (api, protocol): (Api, Protocol),
     parts: Parts,
-    (mut body, presented_key): (Arrived, Option<String>),
+    (mut body, presented_key, chosen): (Arrived, Option<String>, Option<Named>),
 ) -> Result<(Flight, Taken), Box<Refused>> {
     let room = match &mut body {
         Arrived::Whole(_, room) => room.take(),
@@ -187,7 +192,7 @@ fn look(
         Ok(found) => found,
         Err(error) => return Err(refuse(flight, protocol, *error, Outcome::ClientError)),
     };
-    let (route, model, only) = match find_way(&flight, api, &parts, &peek) {
+    let (route, model, only) = match find_way(&flight, (api, parts.uri.path()), chosen, &peek) {
         Ok(found) => found,
         Err((error, outcome)) => return Err(refuse(flight, protocol, *error, outcome)),
     };
@@ -412,32 +417,56 @@ fn body_error(flight: &Flight, fault: Fault) -> (ErrorBody, Outcome) {
         ),
         Fault::Over => {
             flight.worker.gateway.lifecycle.was_cut();
-            (ErrorBody::draining(), Outcome::Unavailable)
+            (ErrorBody::drain_over(), Outcome::Unavailable)
         }
     }
 }
 
-/// The model that the request names: in an override header or in its body.
-pub(crate) fn named_model<'a>(headers: &'a HeaderMap, peek: &'a Peek) -> Option<&'a str> {
-    ["x-model", "x-model-name"]
-        .into_iter()
-        .filter_map(|name| headers.get(name)?.to_str().ok())
-        .map(str::trim)
-        .find(|name| !name.is_empty())
-        .or(peek.model.as_deref())
+/// The model that an override header names, if any does.
+pub(crate) fn override_model(headers: &HeaderMap) -> Result<Option<&str>, Box<ErrorBody>> {
+    let mut named = None;
+    for header in ["x-model", "x-model-name"] {
+        for value in headers.get_all(header) {
+            let text = std::str::from_utf8(value.as_bytes());
+            let model = text.map_err(|_| Box::new(ErrorBody::bad_model_header()))?.trim();
+            if !model.is_empty() && named.replace(model).is_some() {
+                return Err(Box::new(ErrorBody::two_model_headers()));
+            }
+        }
+    }
+    Ok(named)
+}
+
+/// A route, and the name by which the request calls it.
+pub(super) type Named = (Arc<RouteEntry>, String);
+
+/// The route that the head of the request names; none: what is in its body, or its path, says where it goes.
+fn chosen(flight: &Flight, api: Api, headers: &HeaderMap) -> Result<Option<Named>, Box<ErrorBody>> {
+    if api == Api::Response {
+        return Ok(None);
+    }
+    let model = override_model(headers)?;
+    model.map(|model| find_route(flight, model)).transpose()
 }
 
 /// Where a request goes: its route, the model's name, and the endpoint where one alone can serve it.
 pub(super) type Way = (Arc<RouteEntry>, String, Option<Only>);
 
-fn find_way(flight: &Flight, api: Api, parts: &Parts, peek: &Peek) -> Result<Way, (Box<ErrorBody>, Outcome)> {
-    if api == Api::Response {
-        return stored::home_of(flight, parts.uri.path()).map_err(|error| (error, Outcome::ClientError));
-    }
+fn find_way(
+    flight: &Flight,
+    (api, path): (Api, &str),
+    chosen: Option<Named>,
+    peek: &Peek,
+) -> Result<Way, (Box<ErrorBody>, Outcome)> {
     let refused = |error| (error, Outcome::ClientError);
-    let (route, model) = match api {
-        Api::Passthrough => stored::passed(flight, &parts.headers, peek).map_err(refused)?,
-        _ => find_route(flight, &parts.headers, peek).map_err(refused)?,
+    if api == Api::Response {
+        return stored::home_of(flight, path).map_err(refused);
+    }
+    let (route, model) = match (chosen, peek.model.as_deref()) {
+        (Some(chosen), _) => chosen,
+        (None, Some(model)) => find_route(flight, model).map_err(refused)?,
+        (None, None) if api == Api::Passthrough => stored::only_one(flight).map_err(refused)?,
+        (None, None) => return Err(refused(Box::new(ErrorBody::no_model()))),
     };
     let previous = peek
         .previous_response
@@ -445,18 +474,13 @@ fn find_way(flight: &Flight, api: Api, parts: &Parts, peek: &Peek) -> Result<Way
         .filter(|_| api == Api::Responses);
     let only = match previous {
         None => None,
-        Some(id) => Some(stored::previous(flight, &route, id)?),
+        Some(id) => Some(stored::previous(flight, &route, id).map_err(refused)?),
     };
     Ok((route, model, only))
 }
 
-/// The route that the request names and its key may use, with the model's name.
-pub(super) fn find_route(
-    flight: &Flight,
-    headers: &HeaderMap,
-    peek: &Peek,
-) -> Result<(Arc<RouteEntry>, String), Box<ErrorBody>> {
-    let model = named_model(headers, peek).ok_or_else(|| Box::new(ErrorBody::no_model()))?;
+/// The route of this name, if the request's key may use it.
+fn find_route(flight: &Flight, model: &str) -> Result<Named, Box<ErrorBody>> {
     let route = flight.snapshot.route(model).filter(|route| {
         // A route that a key may not use does not exist for it.
         flight

@@ -328,7 +328,7 @@ impl Relay {
             if !self.is_whole() {
                 self.flight.worker.gateway.lifecycle.was_cut();
             }
-            self.stop(Ending::Abandoned, Outcome::Unavailable, &ErrorBody::draining());
+            self.stop(Ending::Abandoned, Outcome::Unavailable, &ErrorBody::drain_over());
             return self.poll(cx);
         }
         match self.clocks.poll_ring(cx) {
@@ -336,12 +336,16 @@ impl Relay {
                 self.stop(Ending::TimedOut, Outcome::Timeout, &ErrorBody::timeout(which));
                 self.poll(cx)
             }
-            // Between events only: inside one the next chance is as far away as the last.
-            Poll::Ready(Ring::Beat) if self.at_boundary() => {
+            // Between events only: inside one the next chance is as far away as the last. Nothing follows the last one.
+            Poll::Ready(Ring::Beat) if self.at_boundary() && !self.is_whole() => {
                 Poll::Ready(Some(Ok(self.quietly(sign_of_life(self.api)))))
             }
             Poll::Ready(Ring::Beat) => self.poll_idle(cx),
-            Poll::Pending if self.at_boundary() && self.flight.client.exchange.take_wants_comment() => {
+            Poll::Pending
+                if self.at_boundary()
+                    && !self.is_whole()
+                    && self.flight.client.exchange.take_wants_comment() =>
+            {
                 Poll::Ready(Some(Ok(self.quietly(COMMENT))))
             }
             Poll::Pending => Poll::Pending,
@@ -490,7 +494,10 @@ impl Relay {
         }
         self.closing = Closing::Ended;
         let rest = match &mut self.unasked {
-            Some(unasked) => unasked.finish(),
+            Some(unasked) => {
+                let finished = self.observer.as_ref().is_some_and(|observer| observer.finished());
+                unasked.cut(finished)
+            }
             None => self.guard.finish(),
         };
         if !rest.is_empty() {

@@ -175,7 +175,7 @@ impl Run {
         respond::error(
             self.flight,
             self.intake.protocol,
-            ErrorBody::draining(),
+            ErrorBody::drain_over(),
             Outcome::Unavailable,
         )
     }

@@ -2,18 +2,16 @@
 //! by other things than a model in the body.
 
 use super::flight::Flight;
-use super::intake::{Way, find_route, named_model};
+use super::intake::{Named, Way};
 use super::run::Run;
 use crate::clock::unix_seconds;
-use crate::snapshot::RouteEntry;
-use crate::telemetry::outcome::Outcome;
+use crate::snapshot::{RouteEntry, Snapshot};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
-use std::sync::Arc;
 use weighbridge_core::event::Only;
 use weighbridge_store::{Home, Homes};
 use weighbridge_wire::peek::PeekErrorKind;
-use weighbridge_wire::{Api, ErrorBody, Peek, PeekError, StreamObserver, body_id, response_id_from_path};
+use weighbridge_wire::{Api, ErrorBody, PeekError, StreamObserver, body_id, response_id_from_path};
 
 /// Takes note of an answer that has come, or of how it begins.
 pub(super) fn answered(run: &Run, body: &[u8]) {
@@ -44,8 +42,10 @@ pub(super) fn begun(flight: &Flight, api: Api, observer: &mut StreamObserver) {
 pub(super) fn home_of(flight: &Flight, path: &str) -> Result<Way, Box<ErrorBody>> {
     let id = response_id_from_path(path).unwrap_or_default();
     let unknown = || Box::new(ErrorBody::no_such_response(id));
-    let home = find(flight, id).ok_or_else(unknown)?;
-    let only = place(flight, &home).ok_or_else(unknown)?;
+    let homes = &flight.worker.gateway.homes;
+    let home = homes.find(id, flight.owner().as_ref(), unix_seconds());
+    let home = home.ok_or_else(unknown)?;
+    let only = place(&flight.snapshot, &home).ok_or_else(unknown)?;
     let key = flight.record.key.as_ref();
     let route = flight.snapshot.route(&home.route);
     let route = route
@@ -55,19 +55,21 @@ pub(super) fn home_of(flight: &Flight, path: &str) -> Result<Way, Box<ErrorBody>
 }
 
 /// Where a request goes that goes on from the response `id`: to the engine that holds it, which the route must have.
-pub(super) fn previous(
-    flight: &Flight,
-    route: &RouteEntry,
-    id: &str,
-) -> Result<Only, (Box<ErrorBody>, Outcome)> {
-    let unknown = || {
-        (
-            Box::new(ErrorBody::no_previous_response(id)),
-            Outcome::ClientError,
-        )
-    };
-    let home = find(flight, id).ok_or_else(unknown)?;
-    let only = place(flight, &home).ok_or_else(unknown)?;
+pub(super) fn previous(flight: &Flight, route: &RouteEntry, id: &str) -> Result<Only, Box<ErrorBody>> {
+    let homes = &flight.worker.gateway.homes;
+    let home = homes.find(id, flight.owner().as_ref(), unix_seconds());
+    previous_at(&flight.snapshot, (route, id), home)
+}
+
+/// As [`previous`], where `home` is what is known of the response.
+pub(super) fn previous_at(
+    snapshot: &Snapshot,
+    (route, id): (&RouteEntry, &str),
+    home: Option<Home>,
+) -> Result<Only, Box<ErrorBody>> {
+    let unknown = || Box::new(ErrorBody::no_previous_response(id));
+    let home = home.ok_or_else(unknown)?;
+    let only = place(snapshot, &home).ok_or_else(unknown)?;
     if route.targets.iter().any(|target| *target.pool == *home.pool) {
         return Ok(only);
     }
@@ -75,17 +77,12 @@ pub(super) fn previous(
         "The response that previous_response_id names was made by an engine that does not serve {:?}: ask for the model that made it.",
         route.name
     );
-    Err((Box::new(ErrorBody::unsupported(what)), Outcome::ClientError))
-}
-
-fn find(flight: &Flight, id: &str) -> Option<Home> {
-    let homes = &flight.worker.gateway.homes;
-    homes.find(id, flight.owner().as_ref(), unix_seconds())
+    Err(Box::new(ErrorBody::unsupported(what)))
 }
 
 /// The endpoint of a home, and where its pool has several keys the one that the response belongs to.
-fn place(flight: &Flight, home: &Home) -> Option<Only> {
-    let upstream = flight.snapshot.upstream_named(&home.pool, &home.endpoint)?;
+fn place(snapshot: &Snapshot, home: &Home) -> Option<Only> {
+    let upstream = snapshot.upstream_named(&home.pool, &home.endpoint)?;
     let keys = upstream.pool.credentials.len();
     Some(Only {
         endpoint: upstream.id,
@@ -93,15 +90,8 @@ fn place(flight: &Flight, home: &Home) -> Option<Only> {
     })
 }
 
-/// The route of a request to a path that the config names: by the model, or the only one there is.
-pub(super) fn passed(
-    flight: &Flight,
-    headers: &HeaderMap,
-    peek: &Peek,
-) -> Result<(Arc<RouteEntry>, String), Box<ErrorBody>> {
-    if named_model(headers, peek).is_some() {
-        return find_route(flight, headers, peek);
-    }
+/// The route of a request to a path that the config names, where it names no model: the only one there is.
+pub(super) fn only_one(flight: &Flight) -> Result<Named, Box<ErrorBody>> {
     let key = flight.record.key.as_ref();
     let only = flight
         .snapshot

@@ -31,6 +31,9 @@ pub(crate) const USUAL_CONFIG: &str = "weighbridge.yaml";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
+    /// What people write who mean `--config`.
+    #[arg(hide = true, value_name = "FILE")]
+    misplaced: Option<PathBuf>,
     /// Config file [default: weighbridge.yaml if there is one, else the engines found on this machine].
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -60,6 +63,12 @@ pub(crate) struct Chosen {
 
 /// Runs until told to stop.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if let Some(file) = &args.misplaced {
+        let file = file.display();
+        return Err(Failure::BadInput(format!(
+            "unexpected argument `{file}`: the config file is named by --config: weighbridge serve --config {file}"
+        )));
+    }
     let Chosen { loaded, path } = choose(&args)?;
     let _flushed = init_log(&loaded.config.log.level)?;
     for warning in &loaded.warnings {

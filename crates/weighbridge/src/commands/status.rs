@@ -69,12 +69,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Status, routes and endpoints in one object.
+/// Status, routes, endpoints and their sources in one object.
 fn look(api: &Api) -> Result<Value, Failure> {
     let mut status = api.get("/api/status")?;
     let routes = api.get("/api/routes")?["routes"].take();
     let endpoints = api.get("/api/endpoints")?["endpoints"].take();
-    Ok(json!({"status": status.take(), "routes": routes, "endpoints": endpoints}))
+    let pools = api.get("/api/pools")?["pools"].take();
+    let mut discovery = Vec::new();
+    for pool in pools.as_array().into_iter().flatten() {
+        if pool["discovery"].is_object() {
+            discovery.push(json!({"pool": pool["name"], "source": pool["discovery"]}));
+        }
+    }
+    Ok(json!({"status": status.take(), "routes": routes, "endpoints": endpoints, "discovery": discovery}))
 }
 
 fn text(value: &Value) -> String {
@@ -87,6 +94,7 @@ fn text(value: &Value) -> String {
 
 fn show(seen: &Value) -> String {
     let mut out = head(&seen["status"]);
+    out.push_str(&sources(&seen["discovery"]));
     out.push('\n');
     out.push_str(&routes(&seen["routes"]).text());
     out.push('\n');
@@ -125,6 +133,24 @@ fn head(status: &Value) -> String {
     }
     head.push('\n');
     head
+}
+
+/// The sources of endpoints that fail, with what is wrong.
+fn sources(discovery: &Value) -> String {
+    let mut out = String::new();
+    let all = discovery.as_array().into_iter().flatten();
+    for entry in all.filter(|entry| entry["source"]["failing"] == true) {
+        let source = &entry["source"];
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "pool {}: discovery ({}) fails, the endpoints known so far stay\n{}",
+            printable(&text(&entry["pool"])),
+            printable(&text(&source["source"])),
+            lines(&text(&source["last_error"]))
+        );
+    }
+    out
 }
 
 /// Several lines, each without what could steer a terminal.
@@ -244,6 +270,10 @@ mod tests {
                     {"name": "b", "weight": 1.0, "order": 2, "endpoints": 1, "live": 1},
                 ],
             }],
+            "discovery": [
+                {"pool": "good", "source": {"source": "dns h:1", "failing": false, "last_error": "once"}},
+                {"pool": "a", "source": {"source": "file e.yaml", "failing": true, "last_error": "e.yaml:1:1: bad\n    mend it"}},
+            ],
             "endpoints": [{
                 "pool": "a", "name": "h:1", "state": "cooling", "seconds_left": 6.2, "inflight": 3, "weight": 2.5,
                 "weight_overridden": true, "reason": "429 with Retry-After 7 s",
@@ -253,6 +283,7 @@ mod tests {
         for expect in [
             "weighbridge 1 on 127.0.0.1:1: ready, up 5s, 2 connections, 3 requests running",
             "config: w.yaml, generation 4; reloaded T: REFUSED, the running config stays in force\n  w.yaml:1: bad\u{fffd}[2J\n  worse\n",
+            "\npool a: discovery (file e.yaml) fails, the endpoints known so far stay\n  e.yaml:1:1: bad\n      mend it\n",
             "a 0.25, b 1 (order 2)   2/3        3      1 of 100\n",
             "a/h:1     cooling       7s          3  2.5 by hand  429 with Retry-After 7 s\n",
         ] {

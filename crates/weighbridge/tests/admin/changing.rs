@@ -66,6 +66,22 @@ fn drain_sends_nothing_new_and_lets_the_running_finish() {
 }
 
 #[test]
+fn a_change_that_says_nothing_is_told_what_to_say() {
+    let ups = Upstream::start_all(["a"]);
+    let gateway = gateway(&ups);
+    let request =
+        weighbridge_test_engine::client::Request::new("PATCH", &gateway.admin_url("/api/endpoints/m/a"));
+    let token = format!("Bearer {}", gateway.admin_token());
+    let refused = request.header("authorization", &token).send();
+    assert_eq!(refused.status, 400);
+    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.starts_with("the body is empty; send {\"drain\": true}"),
+        "{message}"
+    );
+}
+
+#[test]
 fn drain_outlives_a_reload() {
     let ups = Upstream::start_all(["a", "b"]);
     let gateway = gateway(&ups);

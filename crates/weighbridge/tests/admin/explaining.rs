@@ -94,6 +94,27 @@ fn bodies_are_taken_as_they_are() {
             "`a b` is not a header's name",
         ),
         (r#"{"body": {"model": "r"}, "path": "/v2/chat"}"#, 404, "/v2/chat"),
+        (
+            r#"{"body": {"model": "r"}, "path": "/v1/models"}"#,
+            400,
+            "answers questions about models by itself",
+        ),
+        (
+            r#"{"body": {"model": "r"}, "path": "/v1/responses/resp_1"}"#,
+            400,
+            "goes to the engine that holds it",
+        ),
+        (
+            r#"{"body": {"model": "r"}, "client_ip": "zz"}"#,
+            400,
+            "client_ip: \"zz\" is no IP address",
+        ),
+        (r#"{"body": {"model": "r"}, "client_ip": 7}"#, 400, "client_ip: 7"),
+        (
+            r#"{"body": {"model": "r"}, "headers": {"x-model": ["r", "s"]}}"#,
+            400,
+            "more than once",
+        ),
     ] {
         let told = ask(&gateway, body);
         assert_eq!(told.status, status, "{body}: {}", told.text());

@@ -38,6 +38,55 @@ fn ask(gateway: &Gateway, method: &str, path: &str) -> Response {
     Request::new(method, &gateway.url(&format!("/v1/responses/{path}"))).send()
 }
 
+fn explained(gateway: &Gateway, question: &serde_json::Value) -> Response {
+    gateway.api_send("POST", "/api/explain", question)
+}
+
+#[test]
+fn explaining_goes_by_the_response_before() {
+    let [a, b] = Upstream::start_all(["A", "B"]);
+    let gateway = serving(&[&a, &b]);
+    let (home, id) = made(&gateway, false);
+    let next = |id: &str| json!({"path": "/v1/responses", "body": {"model": "m", "input": "x", "previous_response_id": id}});
+    for _ in 0..3 {
+        let told = explained(&gateway, &next(&id));
+        assert_eq!(told.status, 200, "{}", told.text());
+        assert_eq!(told.json()["endpoint"], home.as_str());
+    }
+    let told = explained(&gateway, &next("resp_unknown"));
+    assert_eq!(told.status, 400, "{}", told.text());
+    assert!(told.text().contains("resp_unknown"), "{}", told.text());
+}
+
+#[test]
+fn explaining_asks_for_the_key_that_a_response_belongs_to() {
+    let upstream = Upstream::start("A");
+    let gateway = gateway(&format!("{KEYS}pools:\n{}", pool("m", &[&upstream], &[])));
+    let key = "Bearer key-of-one";
+    let (_, id) = {
+        let answer = create(&gateway, "").header("authorization", key).send();
+        (answer.status, answer.json()["id"].as_str().unwrap().to_owned())
+    };
+    for (key, status) in [
+        ("Bearer key-of-two", 200),
+        ("Bearer key-of-other", 400),
+        ("", 400),
+    ] {
+        let question = json!({
+            "path": "/v1/responses", "headers": {"authorization": key},
+            "body": {"model": "m", "previous_response_id": id},
+        });
+        let told = explained(&gateway, &question);
+        assert_eq!(told.status, status, "{key}: {}", told.text());
+        assert_eq!(
+            told.text().contains("goes by the key"),
+            key.is_empty(),
+            "{}",
+            told.text()
+        );
+    }
+}
+
 #[test]
 fn they_are_found_where_they_were_made() {
     let [a, b, c] = Upstream::start_all(["A", "B", "C"]);

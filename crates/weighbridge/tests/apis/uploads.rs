@@ -228,6 +228,17 @@ fn http_2_forms_are_bounded_too() {
 }
 
 #[test]
+fn a_boundary_that_is_given_twice_is_called_so() {
+    let upstream = Upstream::start("a");
+    let gateway = renaming(&upstream, "");
+    let answer = weighbridge_test_engine::client::Request::post(&gateway.url(PATH), "x")
+        .header("content-type", "multipart/form-data; boundary=XX; boundary=YY")
+        .send();
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("more than once"), "{}", answer.text());
+}
+
+#[test]
 fn a_second_model_ends_it_midway() {
     let upstream = Upstream::start("a");
     let gateway = renaming(&upstream, "");

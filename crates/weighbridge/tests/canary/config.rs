@@ -134,13 +134,13 @@ impl Planted {
     }
 }
 
-fn schema() -> Value {
+pub(crate) fn schema() -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weighbridge"));
     serde_json::from_slice(&command.arg("schema").output().unwrap().stdout).unwrap()
 }
 
 /// Every leaf of the schema with its path: keys, and `[]` for the items of a list.
-fn leaves(root: &Value, part: &Value, path: &[String], found: &mut Vec<(Vec<String>, Value)>) {
+pub(crate) fn leaves(root: &Value, part: &Value, path: &[String], found: &mut Vec<(Vec<String>, Value)>) {
     if path.len() > 12 {
         return;
     }
@@ -182,7 +182,7 @@ fn at<'a>(config: &'a Value, path: &[String]) -> Vec<&'a Value> {
 }
 
 /// A config that holds `value` at a path and what else it must.
-fn with(path: &[String], value: &Value) -> Value {
+pub(crate) fn with(path: &[String], value: &Value) -> Value {
     let built = path
         .iter()
         .rev()

@@ -10,6 +10,7 @@
     reason = "this file holds tests only"
 )]
 
+mod blind;
 mod commands;
 mod config;
 mod forms;

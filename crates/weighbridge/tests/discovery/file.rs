@@ -54,6 +54,20 @@ fn a_file_is_followed_however_it_is_changed() {
     assert_eq!(shown(&gateway)["kind"], "file");
 }
 
+fn status(gateway: &Gateway) -> String {
+    let done = Command::new(env!("CARGO_BIN_EXE_weighbridge"))
+        .args([
+            "status",
+            "--admin",
+            gateway.admin_url("").trim_start_matches("http://"),
+        ])
+        .env("WEIGHBRIDGE_ADMIN_TOKEN", gateway.admin_token())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
 #[test]
 fn a_bad_file_changes_nothing_and_is_told_with_its_line() {
     let [a, b] = Upstream::start_all(["A", "B"]);
@@ -80,11 +94,23 @@ fn a_bad_file_changes_nothing_and_is_told_with_its_line() {
         let shown = shown(&gateway);
         assert!(shown["last_error"].as_str().unwrap().contains(told), "{shown}");
         wait_said(&gateway, told);
+        let status = status(&gateway);
+        assert!(
+            status.contains("pool p: discovery (file ") && status.contains(told),
+            "{status}"
+        );
         assert_eq!(send(&gateway, "p").served_by(), Some("A"));
     }
     std::fs::write(&file, list(&[&b])).unwrap();
     wait_for(&gateway, &["B"]);
     assert!(eventually(SOON, || shown(&gateway)["failing"] == false));
+    assert!(!status(&gateway).contains("discovery"));
+    let log = gateway.stderr();
+    for line in log.lines().filter(|line| !line.is_empty()) {
+        assert!(line.starts_with("20"), "a message is one line: {line}\n{log}");
+    }
+    assert!(log.contains("added=B removed=A"), "{log}");
+    assert!(!log.contains("added= ") && !log.contains("removed= "), "{log}");
 }
 
 #[test]

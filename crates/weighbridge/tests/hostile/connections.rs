@@ -67,6 +67,40 @@ fn a_refused_request_with_an_unread_body_ends_its_pipeline() {
 }
 
 #[test]
+fn a_model_that_the_head_names_wrongly_is_refused_before_the_body() {
+    let scene = Scene::new(
+        "auth: keys\nkeys: [{name: k, key: wb-key-for-test, models: [m]}]\nroutes: [{name: m, targets: [m]}, {name: other, targets: [m]}]",
+    );
+    for (more, status, code) in [
+        ("x-model: nix\r\n", 404, "model_not_found"),
+        ("x-model: other\r\n", 404, "model_not_found"),
+        ("x-model-name: nix\r\n", 404, "model_not_found"),
+        ("x-model: m\r\nx-model: m\r\n", 400, "more than once"),
+        ("x-model: m\r\nx-model-name: other\r\n", 400, "more than once"),
+        ("x-model: \u{fc}\r\n", 404, "model_not_found"),
+    ] {
+        let head = format!(
+            "POST {CHAT} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n{more}authorization: Bearer wb-key-for-test\r\ncontent-length: 100\r\n\r\n"
+        );
+        let mut client = scene.connect();
+        client.write(head).unwrap();
+        assert!(client.read_until("}}", PATIENCE), "{more}: {}", client.text());
+        assert_eq!(statuses(&client.text()), [status], "{more}: {}", client.text());
+        assert!(client.text().contains(code), "{more}: {}", client.text());
+    }
+    let mut client = scene.connect();
+    let mut head = format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\nx-model: ").into_bytes();
+    head.extend_from_slice(
+        b"\xff\xfe\r\nauthorization: Bearer wb-key-for-test\r\ncontent-length: 100\r\n\r\n",
+    );
+    client.write(head).unwrap();
+    assert!(client.read_until("}}", PATIENCE), "{}", client.text());
+    assert_eq!(statuses(&client.text()), [400], "{}", client.text());
+    assert!(client.text().contains("not text in UTF-8"), "{}", client.text());
+    assert_eq!(scene.prompts().len(), 0);
+}
+
+#[test]
 fn a_client_that_expects_100_may_be_refused_before_it_sends() {
     let scene = Scene::new("auth: keys\nkeys: [{name: k, key: wb-key-for-test}]");
     let body = chat("outer");

@@ -492,6 +492,26 @@ fn str_6_a14_signs_of_life_keep_no_clock_from_ringing() {
 
 const BEGINS_AN_EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"cho";
 
+/// An answer that is whole, though its connection stays open.
+const WHOLE: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+#[test]
+fn str_6_no_sign_follows_the_end_of_an_answer() {
+    let url = canned(crate::support::CLOSE_DELIMITED, WHOLE, true);
+    let gateway = beating_url(&url, ", heartbeat: 200ms", ", timeouts: {idle: 1500ms}");
+    let mut stream = Api::Chat.stream(&gateway.url(""), "").open();
+    stream.finish(PATIENCE);
+    assert_eq!(stream.text(), WHOLE);
+    // Before that end it is given.
+    let begun = WHOLE.split_inclusive("\n\n").next().unwrap();
+    let url = canned(crate::support::CLOSE_DELIMITED, begun, true);
+    let gateway = beating_url(&url, ", heartbeat: 200ms", ", timeouts: {idle: 1500ms}");
+    let mut stream = Api::Chat.stream(&gateway.url(""), "").open();
+    stream.finish(PATIENCE);
+    assert!(stream.text().contains("\n\n:\n\n"), "{}", stream.text());
+}
+
 /// Inside an event there is no room for a sign.
 #[test]
 fn str_6_nothing_is_put_into_an_event() {

@@ -132,7 +132,10 @@ fn dis_1_a_long_stream_is_told_when_the_time_is_over() {
     );
     for (api, stream) in &mut long {
         stream.finish(PATIENCE);
-        expect_error_last(*api, stream);
+        let (_, error) = expect_error_last(*api, stream);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("this request was cut"), "{message}");
+        assert!(!message.contains("new requests"), "{message}");
     }
     let mut half_closed = half_closed.head(PATIENCE).unwrap();
     half_closed.finish(PATIENCE);

@@ -305,6 +305,34 @@ fn use_1_what_was_held_back_of_a_stream_that_breaks_reaches_the_client() {
 }
 
 #[test]
+fn use_1_a_stream_that_breaks_inside_the_usage_nobody_asked_for_shows_none_of_it() {
+    const SAID: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
+    for begun in [
+        "data: {\"id\":\"c\",\"choi",
+        "data: {\"id\":\"c\",\"choices\":[],\"us",
+        "data: {\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":4",
+        "data: {\"usage\":{\"prompt_tokens\":4",
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4}}\n",
+    ] {
+        for head in [crate::support::CHUNKED, crate::support::CLOSE_DELIMITED] {
+            let body = match head == crate::support::CHUNKED {
+                true => format!("{:x}\r\n{SAID}{begun}\r\n", SAID.len() + begun.len()),
+                false => format!("{SAID}{begun}"),
+            };
+            let gateway = asking_url(&canned(head, body.leak(), false), "");
+            let mut stream = request(Api::Chat, &gateway.url(""), "", &Value::Null).open();
+            stream.finish(PATIENCE);
+            let text = stream.text();
+            let behind = text.strip_prefix(SAID).unwrap_or_else(|| panic!("{text}"));
+            assert!(
+                !behind.contains("choi") && !behind.contains("prompt_tokens"),
+                "{begun}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn use_1_an_answer_in_one_piece_that_reports_nothing_is_estimated_and_marked() {
     let upstream = Upstream::start("a");
     let gateway = asking(&upstream, "");

@@ -16,7 +16,7 @@ pub(super) enum Name {
 /// The boundary that a content type names. None where it is not that of a form.
 ///
 /// # Errors
-/// [`FormError::NoBoundary`] for a form without one that can be used.
+/// [`FormError::NoBoundary`] for a form without one that can be used, [`FormError::TwoBoundaries`] for one with several.
 pub fn boundary(content_type: &[u8]) -> Result<Option<String>, FormError> {
     let Ok(text) = std::str::from_utf8(content_type) else {
         return Ok(None);
@@ -36,9 +36,9 @@ pub fn boundary(content_type: &[u8]) -> Result<Option<String>, FormError> {
             && !text.ends_with(' ')
             && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
     };
-    match (found.next().filter(usable), found.next()) {
-        (Some(boundary), None) => Ok(Some(boundary)),
-        _ => Err(FormError::NoBoundary),
+    match (found.next(), found.next()) {
+        (_, Some(_)) => Err(FormError::TwoBoundaries),
+        (boundary, None) => boundary.filter(usable).map(Some).ok_or(FormError::NoBoundary),
     }
 }
 

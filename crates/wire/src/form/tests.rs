@@ -215,12 +215,19 @@ fn boundaries_come_from_the_content_type() {
         "multipart/form-data; boundary=",
         "multipart/form-data; boundary=\"\"",
         "multipart/form-data; boundary=\"a",
-        "multipart/form-data; boundary=a; boundary=b",
         "multipart/form-data; boundary=\"a \"",
         "multipart/form-data; boundary=\"\u{e9}\"",
     ] {
         check(bad, Err(FormError::NoBoundary));
     }
+    for twice in [
+        "multipart/form-data; boundary=a; boundary=b",
+        "multipart/form-data; boundary=XX; Boundary=XX",
+        "multipart/form-data; boundary=; boundary=b",
+    ] {
+        check(twice, Err(FormError::TwoBoundaries));
+    }
+    assert!(FormError::TwoBoundaries.to_string().contains("more than once"));
 }
 
 proptest! {

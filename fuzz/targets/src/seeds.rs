@@ -1,6 +1,8 @@
 //! Where fuzzing starts: inputs written here, the examples of the repository, what was once found, and the public recordings
 //! of real servers, which live outside the repository.
 
+mod config;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +21,7 @@ pub fn own(target: &str) -> Vec<Vec<u8>> {
             .map(|text| [&[0], text.as_bytes()].concat())
             .collect(),
         "http_answer" => ANSWERS.iter().flat_map(|text| answer(text.as_bytes())).collect(),
-        "config" => CONFIGS.iter().map(|text| text.as_bytes().to_vec()).collect(),
+        "config" => config::all(),
         _ => (1..60).map(noise).collect(),
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -138,8 +140,16 @@ fn stream(text: &[u8]) -> Vec<Vec<u8>> {
 
 fn body(text: &[u8]) -> Vec<Vec<u8>> {
     let text = &text[..text.len().min(BYTES_MAX)];
-    let of = |flags: u8| [&[flags], &b"\x05model\x04user"[..], &[0xff, 0x00], text].concat();
-    vec![of(0), of(1), of(29)]
+    let of = |flags: u8, path: &[u8], budget: u16| {
+        let path = [&[path.len() as u8], path].concat();
+        [&[flags], &b"\x05model"[..], &path, &budget.to_le_bytes(), text].concat()
+    };
+    vec![
+        of(0, b"user", 255),
+        of(1, b"a..b", 30),
+        of(4, b"a.a.a.a.a.a.a.a.a.a", 0),
+        of(12, b"", 60000),
+    ]
 }
 
 /// The form in one piece and cut, as it is and with a stretch of it repeated.
@@ -265,7 +275,7 @@ const STREAMS: [&str; 15] = [
     "data: {\"error\":\"\\ud800\"}\n\ndata: {\"choices\":[{\"text\":\"\u{e9}\u{4f60}\u{1f642} 12,\\n\"}]}\n\n",
 ];
 
-const BODIES: [&str; 14] = [
+const BODIES: [&str; 34] = [
     r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":false},"user":" u "}"#,
     r#" {"stream":true,"stream_options":null,"metadata":{"user_id":"x","user_id":"y"},"max_tokens":1.0,"max_completion_tokens":9007199254740993}"#,
     r#"{"mod\u0065l":"a\"b","a":{"b":{"c":"\ud83d\ude42"}},"x":1e400,"y":-0.0E+1,"z":"\ud800"}"#,
@@ -280,6 +290,26 @@ const BODIES: [&str; 14] = [
     "<html><head><title>502 &amp; more</title></head></html>",
     r#"{"error":{"message": "cut of"#,
     r#"{"detail":[{"loc":["body","x"],"msg":"m"}],"tools":[{"type":"function"}],"prompt":[1,2],"input":["a","b"],"system":"s"}"#,
+    "",
+    " \n",
+    r#"{"stream":1}"#,
+    r#"{"stream":true,"stream_options":3,"model":"m"}"#,
+    r#"{"stream":true,"stream_options":{"include_usage":1}}"#,
+    r#"{"stream":true,"stream_options":{"include_usage":null},"previous_response_id":"r"}"#,
+    r#"{"stream":true,"model":"m","stream_options":{"include_usage":false},"max_output_tokens":5}"#,
+    r#"{"stream":true}"#,
+    r#"{"messages":[{"role":"user","content":"caf\u00e9 café 你好 한국어 \uff01 ！ 12345 \n\n\t  x"},{"content":[{"type":"text","text":"Привет γειά ✓ \u2028 🙂🙂 “q” \u3000"},{"type":"image_url","image_url":{"url":"data:"}}]}],"functions":[{"name":"f"}]}"#,
+    r#"{"prompt":"Привет café 你好 ✓ … 　x","instructions":[[[[[[[["deep"]]]]]]]],"input":[1,true,null,{"a":{"b":["c"]}}]}"#,
+    r#"{"choices":[{"message":{"role":"assistant","content":"hello there 12","tool_calls":[{"function":{"arguments":"{}"}}]},"finish_reason":"stop"},{"text":"x"}],"output":[{"type":"message","content":[{"text":"y"}]}],"content":[{"type":"text","text":"z"}]}"#,
+    r#""a string as an error""#,
+    r#""broken"#,
+    "[]",
+    "[1]",
+    "[2026-11-29 10:00] ERROR the engine is down",
+    "plain words\nof two lines",
+    r#"{"error":{"message":"<!DOCTYPE html><html><head><title>Bad gateway</title></head></html>","type":"t"}}"#,
+    r#"{"error":{"message":"the whole of it","type":"t"} and then broken"#,
+    "<html><body>no title</body></html>",
 ];
 
 const REQUESTS: [&str; 17] = [
@@ -323,16 +353,4 @@ const ANSWERS: [&str; 20] = [
     "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: x\r\ncontent-type: text/html\r\ncontent-length: 26\r\n\r\n<title>wbSECRET no</title>",
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 44\r\n\r\ndata: {\"error\":{\"message\":\"m\",\"code\":500}}\n\n",
     "garbage\r\n\r\n",
-];
-
-const CONFIGS: [&str; 9] = [
-    "auth: none\ncors: {origins: [https://app.example, 'http://localhost:5173', 'https://[::1]:1']}\npools: [{name: a, endpoints: ['http://h:1']}]\n",
-    "pools:\n  - {name: a, discovery: {dns: 'engines.example:8000'}}\n  - {name: b, discovery: {dns: _http._tcp.engines.example}}\n  - {name: c, discovery: {file: endpoints.yaml}}\n  - {name: d, discovery: {dns: {name: x.example., port: 1, scheme: https, path: /y/v1, resolver: ['127.0.0.1:53', '::1'], ttl_min: 1s, ttl_max: 2s, empty_after: 3s}}}\n",
-    "pools: [{name: a, http: 2, endpoints: ['http://h:1']}]\nroutes: [{name: r, targets: [a], heartbeat: 5s, on_disconnect: finish, fallback: [{route: a, on: [5xx, 429, timeout, context_length, unavailable]}]}]\n",
-    "pools: &p [{<<: {}, name: &n a, endpoints: [*n, 'http://[::1]:1/?q=${KEY}']}]\nroutes: [{name: r, targets: [{pool: *n, weight: 1e-3}]}]",
-    "admin: {listen: 127.0.0.1:0, token: wbSECRET-admin}\npools:\n  - name: a\n    kind: openai\n    api_keys: [wbSECRET-one, '${KEY}']\n    endpoints: [{name: x, url: '${URL}', weight: 2, labels: {gpu: A100}}]\n    tls: {ca: x.pem, server_name: h}\n",
-    "auth: keys\nkeys:\n  - {name: k, key_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, expires: 2027-01-01, models: ['a*'], tenant: t, tier: x}\npools: [{name: a, endpoints: ['http://h:1']}]\n",
-    "version: 1\nserver: {listen: 0.0.0.0:1, max_body: 1MiB, max_connections: 9, drain_delay: 1s, drain_timeout: 2m, trusted_proxies: [10.0.0.0/8, '::1'], headers: minimal, zone: z}\nauth: none\nlog: {level: debug, requests: 0.5, slow: 2s}\npools: [{name: a, endpoints: ['http://h:1'], max_inflight: 3, health: {type: http, path: /x, interval: 1s, timeout: 1s, unhealthy_after: 2, healthy_after: 1, expect: [200]}, breaker: false, cooldown: {default: 1s, max: 2s}, fail_open: false, ramp: 0s, keepalive: 1s, stall_after: 9s, timeouts: {connect: 1s, first_byte: 1s, idle: 1s, total: 1s, stream_total: 1h}}]\n",
-    "pools: [{name: a, endpoints: ['http://h:1']}, {name: b, endpoints: ['http://i:1', 'http://i:1']}]\nroutes:\n  - name: r\n    targets: [a, {pool: b, order: 2, name: c}]\n    policies: {session_affinity: {weight: 2, keys: [header.x, body.user, ip]}, least_inflight: {}}\n    picker: max\n    spill: true\n    usage: inject\n    retry: {max_attempts: 2, on: [connect, reset, timeout, 429, '503'], budget: {ratio: 0.1, floor_per_second: 1, window: 5s}, move_on_after: 3s}\n    fallback: [{route: s, on: [unavailable]}]\n  - {name: s, targets: [{pool: a, weight: 1}, {pool: b, weight: 0}], retry: false}\n",
-    "a: !x |\n  ${NONE:-x}$$\n? b\n: [1, 'it''s', \"\\u00e9\"] # c\n---\n...\n",
 ];

@@ -2,6 +2,7 @@
 //! of real servers, which live outside the repository.
 
 mod config;
+mod http;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,8 @@ pub fn own(target: &str) -> Vec<Vec<u8>> {
         "stream" => STREAMS.iter().flat_map(|text| stream(&long(text))).collect(),
         "body" => BODIES.iter().flat_map(|text| body(text.as_bytes())).collect(),
         "form" => forms().iter().flat_map(|text| form(text.as_bytes())).collect(),
-        "http_request" => REQUESTS
-            .iter()
-            .map(|text| [&[0], text.as_bytes()].concat())
-            .collect(),
-        "http_answer" => ANSWERS.iter().flat_map(|text| answer(text.as_bytes())).collect(),
+        "http_request" => http::requests(),
+        "http_answer" => http::answers(),
         "config" => config::all(),
         _ => (1..60).map(noise).collect(),
     };
@@ -73,12 +71,12 @@ pub fn recorded(target: &str) -> Vec<Vec<u8>> {
         "http_answer" => {
             let streams = all(".sse")
                 .iter()
-                .flat_map(|text| answer(&framed("text/event-stream", text)))
+                .flat_map(|text| http::answer(&framed("text/event-stream", text)))
                 .collect::<Vec<_>>();
             let wholes = all(".json");
             let wholes = wholes
                 .iter()
-                .flat_map(|text| answer(&framed("application/json", text)));
+                .flat_map(|text| http::answer(&framed("application/json", text)));
             streams.into_iter().chain(wholes).collect()
         }
         _ => Vec::new(),
@@ -208,7 +206,7 @@ fn request(body: &[u8]) -> Vec<u8> {
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-model: m\r\ncontent-length: ";
     let body = &body[..body.len().min(BYTES_MAX)];
     [
-        &[1, 0, 0x80],
+        &[0, 0, 1, 0, 0x80],
         format!("{head}{}\r\n\r\n", body.len()).as_bytes(),
         body,
     ]
@@ -224,19 +222,17 @@ fn framed(content_type: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn answer(text: &[u8]) -> Vec<Vec<u8>> {
-    (0..32)
-        .step_by(3)
-        .map(|flags| [&[flags, 0], text].concat())
-        .collect()
-}
-
 /// The text with the bytes that stand for long parts.
 fn long(text: &str) -> Vec<u8> {
+    with_signs(text, &[("<LONGER>", 0xfe), ("<LONG>", 0xff)])
+}
+
+/// The text with bytes in the place of these names.
+fn with_signs(text: &str, signs: &[(&str, u8)]) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
-    for (name, byte) in [("<LONGER>", 0xfe), ("<LONG>", 0xff)] {
+    for (name, byte) in signs {
         while let Some(at) = memchr::memmem::find(&bytes, name.as_bytes()) {
-            bytes.splice(at..at + name.len(), [byte]);
+            bytes.splice(at..at + name.len(), [*byte]);
         }
     }
     bytes
@@ -310,47 +306,4 @@ const BODIES: [&str; 34] = [
     r#"{"error":{"message":"<!DOCTYPE html><html><head><title>Bad gateway</title></head></html>","type":"t"}}"#,
     r#"{"error":{"message":"the whole of it","type":"t"} and then broken"#,
     "<html><body>no title</body></html>",
-];
-
-const REQUESTS: [&str; 17] = [
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}GET /health HTTP/1.1\r\nhost: x\r\n\r\n",
-    "POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nd;x=y\r\n{\"model\":\"m\"}\r\n0\r\nt: 1\r\n\r\n",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{\"model\":\"m\"}",
-    "POST /v1/completions?a=b HTTP/1.0\r\nconnection: keep-alive\r\ncontent-length: 27\r\n\r\n{\"model\":\"m\",\"stream\":true}",
-    "HEAD /v1/models HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/models/m%2Fx HTTP/1.1\r\nhost: x\r\nanthropic-version: 1\r\n\r\n",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
-    "POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nconnection: close, x-a\r\nconnection: te\r\nx-a: 1\r\nte: trailers\r\nupgrade: h2c\r\ncookie: a\r\nauthorization: Bearer wb-client-key\r\nx-request-id: abc\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
-    "POST /v1/responses HTTP/1.1\r\nhost: a\r\nhost: b\r\nx-forwarded-for: 1.2.3.4, 127.0.0.1\r\nx-model: m\r\nx-weighbridge-explain: 1\r\napi-key: wb-old-key\r\ncontent-length: 2\r\n\r\n{}",
-    "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: wb-client-key\r\nx-forwarded-for: 1.2.3.4, fd00::1, 10.0.0.1, 127.0.0.2\r\ntransfer-encoding: chunked\r\n\r\n12000\r\n{\"model\":\"m\"}",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n{}",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n folded: 1\r\nx : 1\r\n\r\n",
-    "GET http://other/v1/models HTTP/1.1\r\nhost: x\r\n\r\nOPTIONS * HTTP/1.1\r\nhost: x\r\n\r\nCONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
-    "\r\n\nGET /ready HTTP/1.1\nhost: x\n\n",
-    "POST /v1/messages/count_tokens HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: identity, chunked\r\n\r\nzz\r\n",
-    "DELETE /v1/files/x HTTP/1.1\r\nhost: x\r\n\r\n",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\n{\"model\":",
-];
-
-const ANSWERS: [&str; 20] = [
-    "HTTP/1.1 400 Bad\r\ncontent-type: application/json\r\ncontent-length: 64\r\n\r\n{\"error\":{\"message\":\"the key wbSECRETupstream\",\"type\":\"t\",\"code\":1}}",
-    "HTTP/1.1 401 No\r\ncontent-type: application/json\r\ncontent-length: 70\r\n\r\n{\"type\":\"error\",\"error\":{\"message\":\"wbSECRETupstream\",\"type\":\"typed\"}}",
-    "HTTP/1.1 200 OK\r\nx-a: wbSECRETupstream\r\ncontent-type: application/json\r\ncontent-length: 45\r\n\r\n{\"error\":{\"message\":\"wbSECRETupstream\",\"a\":1}}",
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 60\r\n\r\ndata: {\"error\":{\"message\":\"wbSECRETupstream\",\"code\":500}}\n\n ",
-    "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\nkeep-alive: timeout=5\r\n\r\n{}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison",
-    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nt: 1\r\n\r\n",
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nb\r\ndata: {}\r\n\r\n\r\n0\r\n\r\n",
-    "HTTP/1.1 429 Too Many Requests\r\nretry-after: 2.5\r\ncontent-length: 28\r\ncontent-type: application/json\r\n\r\n{\"error\":{\"message\":\"slow\"}}",
-    "HTTP/1.1 503 X\r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\ncontent-length: 0\r\n\r\n",
-    "HTTP/1.1 302 Found\r\nlocation: http://x/\r\nset-cookie: a\r\ncontent-length: 0\r\n\r\n",
-    "HTTP/1.0 200 OK\r\n\r\n{\"choices\":[]}",
-    "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-    "HTTP/1.1 200 OK\r\ncontent-length: 10\r\ncontent-length: 11\r\n\r\n{}",
-    "HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 2\r\nconnection: x-drop\r\nx-drop: 1\r\nx-weighbridge-route: r\r\n\r\n{}",
-    "HTTP/1.1 204 No Content\r\n\r\n",
-    "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\nabc",
-    "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\u{1f}ab",
-    "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: x\r\ncontent-type: text/html\r\ncontent-length: 26\r\n\r\n<title>wbSECRET no</title>",
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 44\r\n\r\ndata: {\"error\":{\"message\":\"m\",\"code\":500}}\n\n",
-    "garbage\r\n\r\n",
 ];

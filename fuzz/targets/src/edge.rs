@@ -2,7 +2,7 @@
 
 mod upstream;
 
-pub(crate) use upstream::{Script, Upstream, is_form, number};
+pub(crate) use upstream::{End, Script, Upstream, is_form, number};
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     /// Further settings of `server`, each with a comma before it.
     pub(crate) server: &'static str,
     pub(crate) timeouts: &'static str,
+    /// Of the upstream's URL.
+    pub(crate) query: &'static str,
     /// Routes, and further parts of the config.
     pub(crate) routes: &'static str,
 }
@@ -70,6 +72,7 @@ impl Edge {
             auth,
             server,
             timeouts,
+            query,
             routes,
         } = settings;
         let yaml = format!(
@@ -83,9 +86,10 @@ pools:
     health: false
     breaker: false
     api_key: {UPSTREAM_KEY}
-    endpoints: ['{url}']
+    endpoints: ['{url}/{query}']
     timeouts: {timeouts}
     cooldown: {{default: 1ms, max: 1ms}}
+  - {{name: dead, health: false, breaker: false, endpoints: ['http://127.0.0.1:9']}}
 {routes}"
         );
         let loaded = weighbridge_config::load_str("fuzz.yaml", &yaml, &|_| None);

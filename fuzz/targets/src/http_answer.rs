@@ -1,7 +1,7 @@
 //! The edge towards upstreams: whatever an upstream answers, the client gets an answer that is HTTP, nothing of what follows
 //! the upstream's answer reaches anybody, and the next request on whatever connection gets its own.
 
-use crate::edge::{Edge, Manner, PATIENT, Script, Settings, UPSTREAM_KEY, number};
+use crate::edge::{Edge, End, Manner, PATIENT, Script, Settings, UPSTREAM_KEY, number};
 use crate::http1::{self, Message, Tail};
 use crate::input::{Input, cut};
 use std::sync::OnceLock;
@@ -18,12 +18,15 @@ const PLAIN: Settings = Settings {
     auth: "none",
     server: ", passthrough: [/tokenize]",
     timeouts: PATIENT,
+    query: "",
     routes: "routes:
   - {name: m, targets: [m], retry: {max_attempts: 1}, usage: passive}
-  - {name: n, targets: [m], retry: {max_attempts: 1}, usage: inject}",
+  - {name: n, targets: [m], retry: {max_attempts: 1}, usage: inject}
+  - {name: dead, targets: [dead]}",
 };
 /// Signs of life, and answers that are read on for clients that left.
 const LIVELY: Settings = Settings {
+    query: "?k=wbSECRETurl",
     routes: "routes:
   - {name: m, targets: [m], retry: {max_attempts: 1}, usage: passive, heartbeat: 100ms, on_disconnect: finish}
   - {name: n, targets: [m], retry: {max_attempts: 1}, usage: inject, heartbeat: 100ms, on_disconnect: finish}",
@@ -37,11 +40,18 @@ const HASTY: Settings = Settings {
 /// How long the upstream stops before its last piece: longer than the clocks of the hasty, the time between two signs of
 /// life, and the grace of a client that may have left.
 const PAUSE: Duration = Duration::from_millis(330);
+/// Until an upstream has answered what has not all come.
+const ANSWERS: Duration = Duration::from_millis(3);
 /// Until an answer has begun.
 const BEGINS: Duration = Duration::from_millis(20);
 /// The first of the values for what happens meanwhile, which take long: few inputs have them.
 const ENDS: u8 = 0xf0;
 const PAUSES: u8 = 0xf8;
+
+/// Of an input's flags: what the upstream does.
+const CLOSES: u8 = 1;
+const EARLY: u8 = 16;
+const RESETS: u8 = 32;
 
 const PATHS: [&str; 8] = [
     "/v1/chat/completions",
@@ -64,7 +74,7 @@ pub fn check(data: &[u8]) {
     let (flags, way, meanwhile) = (input.byte(), input.byte(), input.byte());
     let cuts = input.cuts();
     let answer = written_out(input.0);
-    let kind = usize::from(way >> 3) % KINDS.len();
+    let kind = usize::from(way >> 3 & 3) % KINDS.len();
     let own = if (ENDS..PAUSES).contains(&meanwhile) { Edge::to_be_ended(&KINDS[kind]) } else { None };
     let edge = own.as_ref().unwrap_or(&edges[kind]);
     let read = http1::first_answer(&answer);
@@ -72,17 +82,28 @@ pub fn check(data: &[u8]) {
     edge.upstream.pause((own.is_some() || meanwhile >= PAUSES).then_some(PAUSE));
     edge.upstream.script(Some(Script {
         pieces: cut(&answer, &cuts).into_iter().map(<[u8]>::to_vec).collect(),
-        // An answer that does not end by itself would be waited for.
-        close: flags & 1 == 1 || !whole,
+        end: match flags & (RESETS | CLOSES) {
+            0 if whole => End::Stays,
+            // An answer that does not end by itself would be waited for.
+            0 | CLOSES => End::Closes,
+            _ => End::Resets,
+        },
+        early: flags & EARLY != 0,
     }));
+    let before = edge.upstream.answers();
     let manner = match meanwhile & 7 {
         6 if meanwhile >= 0x80 => Manner::Leaves,
         7 if meanwhile >= 0x80 => Manner::LeavesMidway,
         _ => Manner::Listens,
     };
     let phase = [Phase::Cutting, Phase::Leaving, Phase::Draining][usize::from(meanwhile & 7) % 3];
-    let received = edge.converse(&[request(flags, way).as_bytes()], manner, |_| {
-        if own.is_some() {
+    let request = request(flags, way);
+    let (begin, rest) = request.split_at(request.len() - 10);
+    let received = edge.converse(&[begin.as_bytes(), rest.as_bytes()], manner, |piece| {
+        if piece == 0 && flags & EARLY != 0 {
+            std::thread::sleep(ANSWERS);
+        }
+        if piece == 1 && own.is_some() {
             std::thread::sleep(BEGINS);
             edge.enter(phase);
         }
@@ -91,23 +112,43 @@ pub fn check(data: &[u8]) {
     edge.upstream.script(None);
     edge.upstream.pause(None);
     // A kept connection that ends without a word may have been closed before: the request is sent once more.
-    let again = edge.upstream.take_requests().len() > 1;
-    assert!(!again || answer.is_empty(), "sent again after an answer had begun");
+    let again = edge.upstream.answers() > before + 1;
+    // A reset, also that of an upstream which has not read all, takes away what it had said.
+    let unheard = answer.is_empty() || flags & (RESETS | EARLY) != 0;
+    assert!(!again || unheard, "sent again after an answer had begun");
     if manner == Manner::Listens && !again {
         check_received(&received, &read);
     }
+    edge.upstream.take_requests();
     if own.is_none() && kind < 2 {
         check_next(edge, 10);
     }
 }
 
 fn request(flags: u8, way: u8) -> String {
-    let path = PATHS[usize::from(way & 7)];
+    let mut path = PATHS[usize::from(way & 7)];
     let model = ["m", "n"][usize::from(flags >> 3 & 1)];
+    let (method, model) = match way >> 5 {
+        5 => ("PUT", model),
+        6 => ("POST", "unknown"),
+        7 => ("POST", "dead"),
+        _ => ("POST", model),
+    };
     let explain = ["", "x-weighbridge-explain: 1\r\n"][usize::from(flags >> 2 & 1)];
-    let body = format!("{{\"model\":\"{model}\",\"stream\":{}}}", flags & 2 == 2);
+    let own = ["", "x-request-id: abc\r\nx-other: 1\r\n"][usize::from(flags >> 7)];
+    let stream = flags & 2 == 2;
+    let mut body = format!("{{\"model\":\"{model}\",\"stream\":{stream}}}");
+    let mut kind = "application/json";
+    if flags & 64 != 0 {
+        path = "/v1/audio/transcriptions?a=b";
+        kind = "multipart/form-data; boundary=b0";
+        let part = |name: &str, value: &str| {
+            format!("--b0\r\ncontent-disposition: form-data; name={name}\r\n\r\n{value}\r\n")
+        };
+        body = part("model", model) + &part("stream", &stream.to_string()) + &part("file", "RIFF") + "--b0--\r\n";
+    }
     format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\n{explain}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nhost: x\r\n{explain}{own}content-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     )
 }

@@ -30,6 +30,7 @@ const PLAIN: Settings = Settings {
     auth: "none",
     server: "",
     timeouts: PATIENT,
+    query: "",
     routes: "routes: [{name: m, targets: [m], usage: passive}]",
 };
 const KEYS: Settings = Settings {

@@ -31,8 +31,17 @@ struct State {
 /// An answer to order.
 pub(crate) struct Script {
     pub(crate) pieces: Vec<Vec<u8>>,
-    /// Whether the connection is closed behind it.
-    pub(crate) close: bool,
+    pub(crate) end: End,
+    /// Whether it comes before all of the request is read. The connection ends with it then.
+    pub(crate) early: bool,
+}
+
+/// What becomes of the connection behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Stays,
+    Closes,
+    Resets,
 }
 
 impl Upstream {
@@ -52,6 +61,15 @@ impl Upstream {
     /// Has the next answer stop before its last piece; none: no answer stops.
     pub(crate) fn pause(&self, pause: Option<Duration>) {
         self.state().pause = pause;
+    }
+
+    /// How many answers it has begun.
+    pub(crate) fn answers(&self) -> u64 {
+        self.state().answers
+    }
+
+    fn answers_early(&self) -> bool {
+        self.state().script.as_ref().is_some_and(|script| script.early)
     }
 
     /// Whether it is answering.
@@ -76,6 +94,10 @@ impl Upstream {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(read @ 1..) = peer.read(&mut buffer) {
             received.extend_from_slice(&buffer[..read]);
+            if self.answers_early() && memchr::memmem::find(&received, b"\r\n\r\n").is_some() {
+                self.answer(&mut peer, None);
+                return;
+            }
             let (mut requests, tail) = http1::requests(&received);
             match (requests.len(), tail) {
                 (0, http1::Tail::Cut) => continue,
@@ -93,21 +115,21 @@ impl Upstream {
             if let Some(fault) = fault(&request) {
                 self.fault(format!("{fault}: {request:?}"));
             }
-            if !self.answer(&mut peer, request) {
+            if !self.answer(&mut peer, Some(request)) {
                 return;
             }
         }
     }
 
-    /// Whether the connection stays.
-    fn answer(&self, peer: &mut TcpStream, request: Message) -> bool {
+    /// Answers a request, or one that has not come whole. Whether the connection stays.
+    fn answer(&self, peer: &mut TcpStream, request: Option<Message>) -> bool {
         let (script, pause) = {
             let mut state = self.state();
             state.answers += 1;
             state.writing += 1;
             let script = state.script.take();
-            let script = script.unwrap_or_else(|| good_answer(&request, state.answers));
-            state.requests.push(request);
+            let script = script.unwrap_or_else(|| good_answer(request.as_ref(), state.answers));
+            state.requests.extend(request);
             (script, state.pause.take())
         };
         let last = script.pieces.len().saturating_sub(1);
@@ -120,9 +142,16 @@ impl Upstream {
             std::thread::yield_now();
             written.is_ok()
         });
-        let stays = written && !script.close;
-        if !stays {
-            let _ = peer.shutdown(Shutdown::Both);
+        let stays = written && script.end == End::Stays && !script.early;
+        match script.end {
+            End::Resets => {
+                // What is dropped then without a wait leaves by a reset.
+                let _ = socket2::SockRef::from(&*peer).set_linger(Some(Duration::ZERO));
+            }
+            _ if stays => {}
+            _ => {
+                let _ = peer.shutdown(Shutdown::Both);
+            }
         }
         self.state().writing -= 1;
         stays
@@ -130,8 +159,9 @@ impl Upstream {
 }
 
 /// A stream in two pieces where one is asked for, else an answer in one. A stored response is always the same.
-fn good_answer(request: &Message, number: u64) -> Script {
-    let pieces = if memchr::memmem::find(&request.body, b"\"stream\":true").is_some() {
+fn good_answer(request: Option<&Message>, number: u64) -> Script {
+    let stream = b"\"stream\":true";
+    let pieces = if request.is_some_and(|request| memchr::memmem::find(&request.body, stream).is_some()) {
         let first = format!("data: {{\"choices\":[],\"n\":{number}}}\n\n");
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
         vec![
@@ -139,17 +169,16 @@ fn good_answer(request: &Message, number: u64) -> Script {
             "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n".to_owned(),
         ]
     } else {
-        let id = match request.line[1].as_str() {
-            "/v1/responses" => "\"id\":\"resp_1\",",
-            _ => "",
-        };
+        let stored = request.is_some_and(|request| request.line[1] == "/v1/responses");
+        let id = if stored { "\"id\":\"resp_1\"," } else { "" };
         let body = format!("{{{id}\"choices\":[],\"n\":{number}}}");
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
         vec![format!("{head}{}\r\n\r\n{body}", body.len())]
     };
     Script {
         pieces: pieces.into_iter().map(String::into_bytes).collect(),
-        close: false,
+        end: End::Stays,
+        early: false,
     }
 }
 

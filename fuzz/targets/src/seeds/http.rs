@@ -34,6 +34,7 @@ pub(super) fn answers() -> Vec<Vec<u8>> {
     let signs = [("<LONG>", 0xfc), ("<KEY>", 0xfd)];
     let texts: Vec<_> = ANSWERS.iter().map(|text| with_signs(text, &signs)).collect();
     let mut seeds: Vec<_> = texts.iter().flat_map(|text| answer(text)).collect();
+    seeds.extend([0xa0, 0xa1, 0xc0, 0xe0].map(|way| [&[0, way, 0, 0], &*texts[0]].concat()));
     for (place, text) in texts.iter().enumerate() {
         let of = |begin: [u8; 3], cuts: &[u8]| [&begin, cuts, text].concat();
         let path = u8::try_from(place % 8).unwrap_or_default();
@@ -42,7 +43,7 @@ pub(super) fn answers() -> Vec<Vec<u8>> {
         // Waiting takes long.
         if place >= texts.len() - 16 || place % 4 == 0 {
             let kind = [8, 16][place % 2];
-            seeds.push(of([2, kind, 0xf8], &[1, 0, 0xd0]));
+            seeds.push(of([2, kind | path % 4, 0xf8], &[1, 0, 0xd0]));
             let ends = u8::try_from(place % 3).unwrap_or_default();
             seeds.push(of([2, 8, 0xf0 | ends], &[1, 0, 0xd0]));
         }
@@ -50,12 +51,14 @@ pub(super) fn answers() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// An answer to requests of every kind.
+/// An answer to requests of every kind, from upstreams that end in every way.
 pub(super) fn answer(text: &[u8]) -> Vec<Vec<u8>> {
-    (0_u8..32)
-        .step_by(3)
-        .map(|flags| [&[flags, flags / 3 % 8, 0, 0], text].concat())
-        .collect()
+    let of = |flags: u8, way: u8| [&[flags, way, 0, 0], text].concat();
+    let mut seeds: Vec<_> = (0_u8..64).step_by(5).map(|flags| of(flags, flags / 5 % 8)).collect();
+    // Streams on every path that has them, and a form.
+    seeds.extend((0..8).map(|path| of([2, 11, 14, 130][usize::from(path % 4)], path | 8)));
+    seeds.extend([0x42, 0x51, 0x62, 0x70].map(|flags| of(flags, 0)));
+    seeds
 }
 
 const REQUESTS: [&str; 42] = [

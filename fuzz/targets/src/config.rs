@@ -11,7 +11,7 @@ use weighbridge_config::{
 /// Every secret of the seeds begins so.
 const MARK: &str = "wbSECRET";
 
-mod beside;
+pub(crate) mod beside;
 mod discovered;
 mod peer;
 

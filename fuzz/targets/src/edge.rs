@@ -1,11 +1,13 @@
 //! A gateway in this process, between a raw connection and an upstream that reads strictly and answers to order.
 
+mod client;
 mod upstream;
 
 pub(crate) use upstream::{End, Script, Upstream, is_form, number};
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use client::Client;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +27,7 @@ const ENDED_MAX: u32 = 40;
 pub(crate) struct Edge {
     gateway: Arc<Gateway>,
     address: SocketAddr,
+    tls: bool,
     pub(crate) upstream: Arc<Upstream>,
 }
 
@@ -92,7 +95,8 @@ pools:
   - {{name: dead, health: false, breaker: false, endpoints: ['http://127.0.0.1:9']}}
 {routes}"
         );
-        let loaded = weighbridge_config::load_str("fuzz.yaml", &yaml, &|_| None);
+        let beside = crate::config::beside::folder().join("fuzz.yaml");
+        let loaded = weighbridge_config::load_beside(&beside, ("fuzz.yaml", &yaml), &|_| None);
         let config = loaded.unwrap_or_else(|problems| panic!("{problems}")).config;
         let listener = server::bind(config.server.listen).expect("a port");
         let setup = Setup {
@@ -105,6 +109,7 @@ pools:
         Self {
             gateway: running.gateway.clone(),
             address: running.listen,
+            tls: server.contains("tls:"),
             upstream,
         }
     }
@@ -122,7 +127,7 @@ pools:
 
     /// Writes the pieces to a new connection, tells after which of them, and gives everything that comes back.
     pub(crate) fn converse(&self, pieces: &[&[u8]], manner: Manner, mut after: impl FnMut(usize)) -> Vec<u8> {
-        let mut client = self.connect();
+        let mut client = Client::connect(self.address, self.tls);
         for (index, piece) in pieces.iter().enumerate() {
             // The gateway may have closed already.
             if client.write_all(piece).is_err() {
@@ -137,33 +142,27 @@ pools:
             self.ask_for_health();
             return Vec::new();
         }
-        let _ = client.shutdown(Shutdown::Write);
+        client.finish();
         let mut received = Vec::new();
         let ended = if manner == Manner::LeavesMidway {
             client.read(&mut [0; 100]).map(|_| 0)
         } else {
             client.read_to_end(&mut received)
         };
+        let kind = ended.err().map(|error| error.kind());
         // What the gateway closes while bytes of ours are on their way ends in a reset.
-        let reset = matches!(&ended, Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset);
+        let left = manner == Manner::LeavesMidway
+            && matches!(kind, Some(ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof));
         assert!(
-            ended.is_ok() || (reset && manner == Manner::LeavesMidway),
-            "the gateway neither answered nor closed; it said {:?}",
+            kind.is_none() || left,
+            "the gateway neither answered nor closed ({kind:?}); it said {:?}",
             String::from_utf8_lossy(&received)
         );
         received
     }
 
-    fn connect(&self) -> TcpStream {
-        let client = TcpStream::connect(self.address).expect("the gateway listens");
-        client.set_nodelay(true).expect("a socket option");
-        client.set_read_timeout(Some(PATIENCE)).expect("a socket option");
-        client.set_write_timeout(Some(PATIENCE)).expect("a socket option");
-        client
-    }
-
     fn ask_for_health(&self) {
-        let mut client = self.connect();
+        let mut client = Client::connect(self.address, self.tls);
         let asked = client.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let mut told = Vec::new();
         asked.and_then(|()| client.read_to_end(&mut told)).expect("it answers");

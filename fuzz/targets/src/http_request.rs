@@ -44,16 +44,21 @@ const OPEN: Settings = Settings {
 cors: {origins: ['https://a.example']}",
     ..PLAIN
 };
+/// Under TLS.
+const SEALED: Settings = Settings {
+    server: ", passthrough: [/tokenize, '/classify/*'], tls: {cert: good.pem, key: good.key}",
+    ..OPEN
+};
 /// Of gateways that stay in it from their start on.
 const PHASES: [Phase; 3] = [Phase::Leaving, Phase::Draining, Phase::Cutting];
-/// The choices of an input: one in eight ends a gateway of its own.
+/// The choices of an input: one in eight ends a gateway of its own, plain or under TLS.
 const KINDS: usize = 8;
 
 /// The gateway, how the client ends, the places to cut at, and the bytes of the connection.
 pub fn check(data: &[u8]) {
     static EDGES: OnceLock<Vec<Edge>> = OnceLock::new();
     let edges = EDGES.get_or_init(|| {
-        let mut edges: Vec<_> = [PLAIN, KEYS, OPEN].iter().map(Edge::start).collect();
+        let mut edges: Vec<_> = [PLAIN, KEYS, OPEN, SEALED].iter().map(Edge::start).collect();
         edges.extend(PHASES.iter().map(|phase| {
             let edge = Edge::start(&PLAIN);
             edge.enter(*phase);
@@ -67,7 +72,7 @@ pub fn check(data: &[u8]) {
     let cuts = input.cuts();
     let sent = written_out(input.0);
     let pieces = cut(&sent, &cuts);
-    let own = if kind == KINDS - 1 { Edge::to_be_ended(&OPEN) } else { None };
+    let own = if kind == KINDS - 1 { Edge::to_be_ended([&OPEN, &SEALED][cuts.len() % 2]) } else { None };
     let edge = own.as_ref().unwrap_or_else(|| edges.get(kind).unwrap_or(&edges[0]));
     let manner = match how & 3 {
         2 => Manner::Leaves,
@@ -83,6 +88,7 @@ pub fn check(data: &[u8]) {
         if own.is_some() && (piece == step || piece + 1 == pieces.len()) {
             std::thread::sleep(ARRIVES);
             edge.enter(phase);
+            std::thread::sleep(ARRIVES);
         }
     });
     edge.settled();

@@ -30,7 +30,7 @@ struct Files {
 }
 
 /// The folder, which holds the files that never change.
-pub(super) fn folder() -> &'static Path {
+pub(crate) fn folder() -> &'static Path {
     &files().folder
 }
 

@@ -11,20 +11,28 @@ pub(super) fn requests() -> Vec<Vec<u8>> {
     for (place, text) in texts.iter().enumerate() {
         seeds.push(of([0, 0], &[0], text));
         seeds.push(of([2, 0], &[0], text));
-        // A gateway with keys, and those in each of the last phases of their life, take turns.
-        let turn = [1, 3, 4, 5][place % 4];
+        seeds.push(of([1, 0], &[0], text));
+        seeds.push(of([3, 0], &[1, 0, 0x60], text));
+        // Those in each of the last phases of their life take turns.
+        let turn = [4, 5, 6][place % 3];
         seeds.push(of([turn, 0], &[2, 0, 0x40, 0, 0xa0], text));
         let leaves = [2, 3][place % 2];
-        seeds.push(of([2, leaves], &[1, 0, 0xc0], text));
+        let kind = [2, 3][place / 2 % 2];
+        seeds.push(of([kind, leaves], &[1, 0, 0xc0], text));
     }
     // Waiting, and ending: what takes long.
     for text in [&texts[0], &texts[1], &texts[3], &texts[24], &texts[39]] {
-        for how in [0xf8, 0xfa, 0xfb] {
-            seeds.push(of([2, how], &[0], text));
+        for (kind, how) in [(2, 0xf8), (2, 0xfa), (2, 0xfb), (3, 0xf8), (3, 0xfb)] {
+            seeds.push(of([kind, how], &[0], text));
         }
         for how in [0x10, 0x04, 0x18, 0x0b] {
-            seeds.push(of([7, how], &[1, 0, 0xa0], text));
+            seeds.push(of([7, how], &[2, 0, 0xa0, 0, 0xc0], text));
         }
+    }
+    // Bodies that still arrive when the gateway ends.
+    for text in [&texts[16], &texts[31], &texts[22]] {
+        seeds.push(of([7, 0x08], &[1, 0xff, 0xff], text));
+        seeds.push(of([7, 0x08], &[2, 0xff, 0xff, 0xff, 0xff], text));
     }
     seeds
 }

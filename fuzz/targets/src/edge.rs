@@ -149,13 +149,14 @@ pools:
         } else {
             client.read_to_end(&mut received)
         };
-        let kind = ended.err().map(|error| error.kind());
+        let ended = ended.err();
+        let kind = ended.as_ref().map(std::io::Error::kind);
         // What the gateway closes while bytes of ours are on their way ends in a reset.
         let left = manner == Manner::LeavesMidway
             && matches!(kind, Some(ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof));
         assert!(
             kind.is_none() || left,
-            "the gateway neither answered nor closed ({kind:?}); it said {:?}",
+            "the gateway neither answered nor closed ({ended:?}); it said {:?}",
             String::from_utf8_lossy(&received)
         );
         received
@@ -165,7 +166,9 @@ pools:
         let mut client = Client::connect(self.address, self.tls);
         let asked = client.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let mut told = Vec::new();
-        asked.and_then(|()| client.read_to_end(&mut told)).expect("it answers");
+        asked
+            .and_then(|()| client.read_to_end(&mut told))
+            .expect("it answers");
         assert!(told.starts_with(b"HTTP/1.1 200 OK\r\n"));
     }
 

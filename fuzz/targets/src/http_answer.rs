@@ -27,7 +27,8 @@ const PLAIN: Settings = Settings {
 /// Signs of life, and answers that are read on for clients that left.
 const LIVELY: Settings = Settings {
     query: "?k=wbSECRETurl",
-    routes: "routes:
+    routes:
+        "routes:
   - {name: m, targets: [m], retry: {max_attempts: 1}, usage: passive, heartbeat: 100ms, on_disconnect: finish}
   - {name: n, targets: [m], retry: {max_attempts: 1}, usage: inject, heartbeat: 100ms, on_disconnect: finish}",
     ..PLAIN
@@ -75,11 +76,16 @@ pub fn check(data: &[u8]) {
     let cuts = input.cuts();
     let answer = written_out(input.0);
     let kind = usize::from(way >> 3 & 3) % KINDS.len();
-    let own = if (ENDS..PAUSES).contains(&meanwhile) { Edge::to_be_ended(&KINDS[kind]) } else { None };
+    let own = if (ENDS..PAUSES).contains(&meanwhile) {
+        Edge::to_be_ended(&KINDS[kind])
+    } else {
+        None
+    };
     let edge = own.as_ref().unwrap_or(&edges[kind]);
     let read = http1::first_answer(&answer);
     let whole = matches!(&read, Ok((message, _)) if !message.until_close);
-    edge.upstream.pause((own.is_some() || meanwhile >= PAUSES).then_some(PAUSE));
+    edge.upstream
+        .pause((own.is_some() || meanwhile >= PAUSES).then_some(PAUSE));
     edge.upstream.script(Some(Script {
         pieces: cut(&answer, &cuts).into_iter().map(<[u8]>::to_vec).collect(),
         end: match flags & (RESETS | CLOSES) {
@@ -145,7 +151,10 @@ fn request(flags: u8, way: u8) -> String {
         let part = |name: &str, value: &str| {
             format!("--b0\r\ncontent-disposition: form-data; name={name}\r\n\r\n{value}\r\n")
         };
-        body = part("model", model) + &part("stream", &stream.to_string()) + &part("file", "RIFF") + "--b0--\r\n";
+        body = part("model", model)
+            + &part("stream", &stream.to_string())
+            + &part("file", "RIFF")
+            + "--b0--\r\n";
     }
     format!(
         "{method} {path} HTTP/1.1\r\nhost: x\r\n{explain}{own}content-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",

@@ -72,8 +72,14 @@ pub fn check(data: &[u8]) {
     let cuts = input.cuts();
     let sent = written_out(input.0);
     let pieces = cut(&sent, &cuts);
-    let own = if kind == KINDS - 1 { Edge::to_be_ended([&OPEN, &SEALED][cuts.len() % 2]) } else { None };
-    let edge = own.as_ref().unwrap_or_else(|| edges.get(kind).unwrap_or(&edges[0]));
+    let own = if kind == KINDS - 1 {
+        Edge::to_be_ended([&OPEN, &SEALED][cuts.len() % 2])
+    } else {
+        None
+    };
+    let edge = own
+        .as_ref()
+        .unwrap_or_else(|| edges.get(kind).unwrap_or(&edges[0]));
     let manner = match how & 3 {
         2 => Manner::Leaves,
         3 => Manner::LeavesMidway,
@@ -83,7 +89,10 @@ pub fn check(data: &[u8]) {
     let pause = (own.is_some() || how >= 0xf8).then_some(PAUSE);
     edge.upstream.take_requests();
     edge.upstream.pause(pause);
-    let (step, phase) = (usize::from(how >> 4), PHASES[usize::from(how >> 2) % PHASES.len()]);
+    let (step, phase) = (
+        usize::from(how >> 4),
+        PHASES[usize::from(how >> 2) % PHASES.len()],
+    );
     let received = edge.converse(&pieces, manner, |piece| {
         if own.is_some() && (piece == step || piece + 1 == pieces.len()) {
             std::thread::sleep(ARRIVES);
@@ -134,11 +143,7 @@ fn written_out(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// `cut`: the gateway may have ended inside an answer.
-fn check_answers(
-    received: &[u8],
-    (requests, tail): (&[Message], &Tail),
-    (got, cut): (&[Message], bool),
-) {
+fn check_answers(received: &[u8], (requests, tail): (&[Message], &Tail), (got, cut): (&[Message], bool)) {
     let methods: Vec<String> = requests
         .iter()
         .map(|request| request.method().to_owned())
@@ -196,5 +201,7 @@ fn is_forwarded(sent: &Message, got: &[u8]) -> bool {
         return false;
     };
     let model = named.or(peek.model.as_deref()).unwrap_or_default();
-    [false, true].iter().any(|ask| rewrite(&body, &peek, (model, *ask)) == got)
+    [false, true]
+        .iter()
+        .any(|ask| rewrite(&body, &peek, (model, *ask)) == got)
 }

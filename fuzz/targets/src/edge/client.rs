@@ -25,7 +25,12 @@ impl Client {
             return Self::Plain(stream);
         }
         let name = ServerName::try_from("localhost").expect("a name");
-        let connection = ClientConnection::new(config(), name).expect("a client");
+        let mut connection = ClientConnection::new(config(), name).expect("a client");
+        let mut stream = stream;
+        // Also where nothing is written after it.
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream).expect("a handshake");
+        }
         Self::Tls(Box::new(StreamOwned::new(connection, stream)))
     }
 
@@ -106,7 +111,12 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -115,7 +125,12 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -4,7 +4,12 @@ use super::with_signs;
 
 /// The connections, on gateways of several kinds, and with clients and gateways that leave.
 pub(super) fn requests() -> Vec<Vec<u8>> {
-    let signs = [("<REQUEST>", 0xfa), ("<BODY>", 0xfb), ("<LONG>", 0xfc), ("<MANY>", 0xfd)];
+    let signs = [
+        ("<REQUEST>", 0xfa),
+        ("<BODY>", 0xfb),
+        ("<LONG>", 0xfc),
+        ("<MANY>", 0xfd),
+    ];
     let texts: Vec<_> = REQUESTS.iter().map(|text| with_signs(text, &signs)).collect();
     let of = |begin: [u8; 2], cuts: &[u8], text: &[u8]| [&begin, cuts, text].concat();
     let mut seeds = Vec::new();
@@ -62,7 +67,10 @@ pub(super) fn answers() -> Vec<Vec<u8>> {
 /// An answer to requests of every kind, from upstreams that end in every way.
 pub(super) fn answer(text: &[u8]) -> Vec<Vec<u8>> {
     let of = |flags: u8, way: u8| [&[flags, way, 0, 0], text].concat();
-    let mut seeds: Vec<_> = (0_u8..64).step_by(5).map(|flags| of(flags, flags / 5 % 8)).collect();
+    let mut seeds: Vec<_> = (0_u8..64)
+        .step_by(5)
+        .map(|flags| of(flags, flags / 5 % 8))
+        .collect();
     // Streams on every path that has them, and a form.
     seeds.extend((0..8).map(|path| of([2, 11, 14, 130][usize::from(path % 4)], path | 8)));
     seeds.extend([0x42, 0x51, 0x62, 0x70].map(|flags| of(flags, 0)));

@@ -56,8 +56,15 @@ pub struct Coefficients {
 }
 
 impl Coefficients {
-    /// Duration of one iteration over `batch`; never less than a microsecond, so that time always moves on.
+    /// Duration of one iteration over `batch`, in whole nanoseconds: at least a microsecond, so that time always moves
+    /// on, and at most a day, so that sums of many do not overflow.
     pub fn iteration(&self, batch: &Batch) -> Duration {
+        Duration::from_nanos(self.iteration_ns(batch, 1.0))
+    }
+
+    /// [`iteration`](Self::iteration) in nanoseconds, on an engine that takes `slowdown` times as long.
+    #[inline]
+    pub(crate) fn iteration_ns(&self, batch: &Batch, slowdown: f64) -> u64 {
         let tokens = batch.tokens as f64;
         let memory_s = self.memory_s + self.memory_per_token_s * tokens;
         let compute_s = self.compute_s + self.compute_per_token_s * tokens;
@@ -73,11 +80,12 @@ impl Coefficients {
             + self.per_context_token_s * batch.context_tokens as f64
             + prefill_s
             + self.per_prefill_pair_s * batch.prefill_pairs;
-        Duration::try_from_secs_f64(seconds)
-            .unwrap_or_default()
-            .max(Duration::from_micros(1))
+        // A cast from a float takes what is not a number to zero.
+        ((seconds * slowdown * 1e9 + 0.5) as u64).clamp(1_000, DAY_NS)
     }
 }
+
+const DAY_NS: u64 = 86_400_000_000_000;
 
 #[cfg(test)]
 mod tests {

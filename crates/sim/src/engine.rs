@@ -2,6 +2,8 @@
 
 mod batching;
 mod blocks;
+mod run;
+mod sequence;
 mod settings;
 
 pub use batching::BatchingEngine;
@@ -40,8 +42,10 @@ pub enum EventKind {
     FirstToken {
         /// Prompt tokens that came out of the cache when the work was first admitted.
         cached_tokens: u32,
+        /// When that was: the start of the first iteration that computed some of it.
+        scheduled: Time,
     },
-    /// A token after the first.
+    /// A token after the first. A quiet engine does not tell of these.
     Token,
     /// All is done; follows the last token's event at the same time.
     Finished,
@@ -75,6 +79,8 @@ pub struct Stats {
     pub prefix_hits: u64,
     /// Prompt tokens of all work that got its first token.
     pub prompt_tokens: u64,
+    /// Prompt tokens computed, in all; those of preempted work count again each time.
+    pub prefill_tokens: u64,
     /// Tokens generated, in all.
     pub generation_tokens: u64,
     /// Times a running sequence lost its blocks and had to start over.
@@ -85,6 +91,8 @@ pub struct Stats {
     pub finished: u64,
     /// Work that was cancelled.
     pub cancelled: u64,
+    /// Time spent in iterations, the one in flight in full.
+    pub busy: Duration,
 }
 
 impl Stats {
@@ -96,12 +104,18 @@ impl Stats {
             self.kv_blocks_used as f64 / self.kv_blocks_total as f64
         }
     }
+
+    /// Prompt tokens of admitted work that were not in the cache, in all.
+    pub fn uncached_tokens(&self) -> u64 {
+        self.prefix_queries.saturating_sub(self.prefix_hits)
+    }
 }
 
 /// An inference engine on a virtual clock.
 ///
-/// The driver calls [`advance`](Engine::advance) when [`next_event_time`](Engine::next_event_time) has come.
-/// Times never go back; a `now` before an earlier one counts as that one.
+/// The driver calls [`advance`](Engine::advance) when [`next_event_time`](Engine::next_event_time) has come, and before
+/// it submits, cancels or changes the speed, so that those meet the engine as it is at that moment. Times never go back;
+/// a `now` before an earlier one counts as that one.
 pub trait Engine {
     /// Queues work that arrives at `now`.
     ///
@@ -118,6 +132,13 @@ pub trait Engine {
     /// Lets time pass up to and including `now`; appends what happened to `events`, oldest first.
     fn advance(&mut self, now: Time, events: &mut Vec<Event>);
 
-    /// State and totals.
+    /// State and totals as of the last [`advance`](Engine::advance).
     fn stats(&self) -> Stats;
+
+    /// From the next iteration on everything takes `factor` times as long: above 1 slower, 1 as the coefficients say.
+    /// Nonsense (zero, negative, not a number) counts as 1.
+    fn set_speed(&mut self, now: Time, factor: f64);
+
+    /// How many of the leading `blocks` are in the cache.
+    fn cached(&self, blocks: &[BlockHash]) -> u32;
 }

@@ -9,5 +9,10 @@
 //! - [`text`]: an approximate tokenizer with block hashes, and repeatable pseudo text.
 
 pub mod coefficients;
+pub mod drive;
 pub mod engine;
+pub mod outcome;
+pub mod parallel;
+pub mod size;
 pub mod text;
+pub mod workload;

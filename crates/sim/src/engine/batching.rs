@@ -7,40 +7,31 @@
 //! batch decides through [`Coefficients`](crate::coefficients::Coefficients) how long the iteration takes; at its end
 //! each sequence whose tokens are all computed has one more.
 
-use super::blocks::{BlockId, BlockPool};
+use super::blocks::{BlockHash, BlockPool};
+use super::run::{Cast, Run, Speed, Until};
+use super::sequence::Sequence;
 use super::{Engine, Event, EventKind, Refusal, Settings, Stats, Time, Work, WorkId};
 use crate::coefficients::Batch;
 use std::collections::VecDeque;
-
-/// One piece of work inside the engine.
-struct Sequence {
-    work: Work,
-    arrived: Time,
-    generated: u32,
-    /// Tokens whose cache entries exist, or will at the end of the iteration in flight less `step`.
-    computed: u32,
-    /// Tokens that the iteration in flight computes.
-    step: u32,
-    held: Vec<BlockId>,
-    /// Prompt tokens found in the cache at the first admission.
-    cached: Option<u32>,
-}
-
-impl Sequence {
-    fn known_tokens(&self) -> u32 {
-        self.work.prompt_tokens.saturating_add(self.generated)
-    }
-}
+use std::time::Duration;
 
 /// The default engine: see the module's description.
 pub struct BatchingEngine {
     settings: Settings,
+    /// Times as long as the coefficients say.
+    slowdown: f64,
+    /// Tells of first tokens and ends only, and so may leap over iterations.
+    quiet: bool,
     pool: BlockPool,
     /// In order of admission.
     running: Vec<Sequence>,
     /// In order of arrival; preempted ones in front.
     waiting: VecDeque<Sequence>,
+    /// The head of the queue was looked at when the iteration in flight began, and found too few blocks.
+    starved: bool,
     iteration_ends: Option<Time>,
+    /// Iterations that will pass without anything to tell; the one in flight is among them.
+    run: Option<Run>,
     now: Time,
     totals: Stats,
 }
@@ -52,12 +43,25 @@ impl BatchingEngine {
         let pool = BlockPool::new(settings.kv_blocks);
         Self {
             settings,
+            slowdown: 1.0,
+            quiet: false,
             pool,
             running: Vec::new(),
             waiting: VecDeque::new(),
+            starved: false,
             iteration_ends: None,
+            run: None,
             now: Time::ZERO,
             totals: Stats::default(),
+        }
+    }
+
+    /// The same engine without [`EventKind::Token`]: every other event comes at the same time, to the nanosecond, at a
+    /// fraction of the cost, since iterations in which sequences only decode are taken many at once.
+    pub fn quiet(settings: Settings) -> Self {
+        Self {
+            quiet: true,
+            ..Self::new(settings)
         }
     }
 
@@ -70,13 +74,95 @@ impl BatchingEngine {
     fn start_iteration(&mut self, start: Time) {
         let mut batch = Batch::default();
         let mut budget = self.settings.max_num_batched_tokens;
+        self.starved = false;
         let preempted = self.schedule_running(&mut budget, &mut batch);
         if !preempted {
             self.schedule_waiting(start, &mut budget, &mut batch);
         }
         if batch.tokens > 0 {
+            let took_ns = self.settings.coefficients.iteration_ns(&batch, self.slowdown);
+            let took = Duration::from_nanos(took_ns);
             self.totals.iterations += 1;
-            self.iteration_ends = Some(start.saturating_add(self.settings.coefficients.iteration(&batch)));
+            self.totals.prefill_tokens += batch.prefill_tokens;
+            self.totals.busy += took;
+            self.iteration_ends = Some(start.saturating_add(took));
+        }
+        if self.quiet && batch.prefill_tokens == 0 && !preempted {
+            self.plan_run();
+        }
+    }
+
+    fn cast(&mut self) -> Cast<'_> {
+        Cast {
+            running: &mut self.running,
+            pool: &mut self.pool,
+            speed: Speed {
+                settings: &self.settings,
+                slowdown: self.slowdown,
+            },
+        }
+    }
+
+    /// Looks for a run of iterations that starts with the one in flight.
+    fn plan_run(&mut self) {
+        let Some(ends) = self
+            .iteration_ends
+            .filter(|_| self.running.iter().all(Sequence::decodes))
+        else {
+            return;
+        };
+        let places = self
+            .settings
+            .max_num_seqs
+            .min(self.settings.max_num_batched_tokens);
+        let until = match self.waiting.front() {
+            Some(head) if self.running.len() < places as usize => {
+                if self.starved {
+                    Until::Move
+                } else {
+                    Until::Arrival(head.arrived)
+                }
+            }
+            _ => Until::Finish,
+        };
+        self.run = Run::plan(ends, until, &self.cast());
+    }
+
+    /// Begins the iterations of a run that start at `now` or before.
+    fn catch_up(&mut self, now: Time) {
+        self.pass_iterations(|run, ends, cast| run.catch_up(now, ends, cast));
+    }
+
+    /// Lets part of a run pass and books its iterations.
+    fn pass_iterations(&mut self, pass: impl FnOnce(&mut Run, Time, &mut Cast<'_>) -> Time) {
+        let Some((mut run, ends)) = self.run.take().zip(self.iteration_ends) else {
+            return;
+        };
+        let (before, tokens) = run.progress();
+        let later = pass(&mut run, ends, &mut self.cast());
+        let passed = u64::from(run.progress().0 - before);
+        self.totals.iterations += passed;
+        self.totals.generation_tokens += passed * tokens;
+        self.totals.busy += later.saturating_sub(ends);
+        self.iteration_ends = Some(later);
+        self.run = Some(run);
+    }
+
+    /// Leaves a run at the iteration in flight: its sequences learn what they have generated.
+    fn leave_run(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        let (begun, _) = run.progress();
+        for sequence in &mut self.running {
+            sequence.computed += begun;
+            sequence.generated += begun;
+        }
+    }
+
+    /// Leaves a run and plans another, since something has changed.
+    fn replan(&mut self) {
+        if self.quiet {
+            self.leave_run();
+            self.plan_run();
         }
     }
 
@@ -88,14 +174,14 @@ impl BatchingEngine {
             let sequence = &mut self.running[index];
             sequence.step = 0;
             let step = (sequence.known_tokens() - sequence.computed).min(*budget);
-            while !self.reserve(index, step) {
+            while !self.running[index].reserve(step, self.settings.block_size, &mut self.pool) {
                 preempted = true;
                 self.preempt_last();
                 if index == self.running.len() {
                     return preempted;
                 }
             }
-            self.book(index, step, batch);
+            self.running[index].book(step, batch);
             *budget -= step;
             index += 1;
         }
@@ -109,18 +195,13 @@ impl BatchingEngine {
             if head.arrived > start {
                 return;
             }
-            // The last token is always computed, since the next one comes out of it.
             let block_size = self.settings.block_size;
-            let reusable = head
-                .work
-                .blocks
-                .len()
-                .min(((head.known_tokens() - 1) / block_size) as usize);
-            let (found, unheld) = self.pool.find(&head.work.blocks[..reusable]);
+            let (found, unheld) = self.pool.find(head.reusable(block_size));
             let computed = found * block_size;
             let step = (head.known_tokens() - computed).min(*budget);
             let fresh = (computed + step).div_ceil(block_size) - found;
             if u64::from(fresh) + u64::from(unheld) > u64::from(self.pool.free()) {
+                self.starved = true;
                 return;
             }
             let Some(mut sequence) = self.waiting.pop_front() else {
@@ -130,56 +211,15 @@ impl BatchingEngine {
                 sequence.held.extend(self.pool.hold(*hash));
             }
             sequence.computed = computed;
-            if sequence.cached.is_none() {
-                sequence.cached = Some(computed);
+            if sequence.admitted.is_none() {
+                sequence.admitted = Some((start, computed));
                 self.totals.prefix_queries += u64::from(sequence.work.prompt_tokens);
                 self.totals.prefix_hits += u64::from(computed);
             }
-            self.running.push(sequence);
-            let index = self.running.len() - 1;
-            self.reserve(index, step);
-            self.book(index, step, batch);
+            sequence.reserve(step, block_size, &mut self.pool);
+            sequence.book(step, batch);
             *budget -= step;
-        }
-    }
-
-    /// Makes sure that a running sequence holds blocks for `step` more tokens and names those that become full.
-    fn reserve(&mut self, index: usize, step: u32) -> bool {
-        let block_size = self.settings.block_size;
-        let sequence = &mut self.running[index];
-        let tokens = sequence.computed + step;
-        while (sequence.held.len() as u32) < tokens.div_ceil(block_size) {
-            let Some(block) = self.pool.take() else {
-                return false;
-            };
-            sequence.held.push(block);
-        }
-        let full = (sequence.computed / block_size) as usize..(tokens / block_size) as usize;
-        for (block, hash) in sequence
-            .held
-            .iter()
-            .zip(sequence.work.blocks.iter())
-            .take(full.end)
-            .skip(full.start)
-        {
-            self.pool.name(*block, *hash);
-        }
-        true
-    }
-
-    /// Enters a sequence's share into the batch.
-    fn book(&mut self, index: usize, step: u32, batch: &mut Batch) {
-        let sequence = &mut self.running[index];
-        sequence.step = step;
-        let (known, computed) = (sequence.known_tokens(), sequence.computed);
-        batch.tokens += u64::from(step);
-        batch.sequences += u64::from(step > 0 && computed + step == known);
-        // One token that follows generated ones is a decode; anything longer, or the prompt's end, is prefill.
-        if step == 1 && computed + 1 == known && sequence.generated > 0 {
-            batch.context_tokens += u64::from(known);
-        } else if step > 0 {
-            batch.prefill_tokens += u64::from(step);
-            batch.prefill_pairs += f64::from(step) * (f64::from(computed) + (f64::from(step) + 1.0) / 2.0);
+            self.running.push(sequence);
         }
     }
 
@@ -198,7 +238,7 @@ impl BatchingEngine {
     /// Ends the iteration in flight at `end`: each sequence whose tokens are all computed gets one more.
     fn end_iteration(&mut self, end: Time, events: &mut Vec<Event>) {
         self.iteration_ends = None;
-        let (pool, totals) = (&mut self.pool, &mut self.totals);
+        let (pool, totals, quiet) = (&mut self.pool, &mut self.totals, self.quiet);
         self.running.retain_mut(|sequence| {
             let step = std::mem::take(&mut sequence.step);
             sequence.computed += step;
@@ -221,13 +261,17 @@ impl BatchingEngine {
             totals.generation_tokens += 1;
             let kind = if sequence.generated == 1 {
                 totals.prompt_tokens += u64::from(sequence.work.prompt_tokens);
+                let (scheduled, cached_tokens) = sequence.admitted.unwrap_or_default();
                 EventKind::FirstToken {
-                    cached_tokens: sequence.cached.unwrap_or_default(),
+                    cached_tokens,
+                    scheduled,
                 }
             } else {
                 EventKind::Token
             };
-            events.push(Event { at: end, id, kind });
+            if !quiet || sequence.generated == 1 {
+                events.push(Event { at: end, id, kind });
+            }
             if sequence.generated < sequence.work.output_tokens {
                 return true;
             }
@@ -246,19 +290,16 @@ impl BatchingEngine {
 impl Engine for BatchingEngine {
     fn submit(&mut self, now: Time, work: Work) -> Result<(), Refusal> {
         self.settings.check(work.prompt_tokens, work.output_tokens)?;
-        self.waiting.push_back(Sequence {
-            work,
-            arrived: now.max(self.now),
-            generated: 0,
-            computed: 0,
-            step: 0,
-            held: Vec::new(),
-            cached: None,
-        });
+        self.waiting.push_back(Sequence::new(work, now.max(self.now)));
+        // Behind others it changes nothing yet.
+        if self.run.is_some() && self.waiting.len() == 1 {
+            self.replan();
+        }
         Ok(())
     }
 
     fn cancel(&mut self, id: WorkId) -> bool {
+        self.leave_run();
         let sequence = if let Some(index) = self.running.iter().position(|s| s.work.id == id) {
             Some(self.running.remove(index))
         } else if let Some(index) = self.waiting.iter().position(|s| s.work.id == id) {
@@ -266,15 +307,20 @@ impl Engine for BatchingEngine {
         } else {
             None
         };
-        let Some(mut sequence) = sequence else {
-            return false;
-        };
-        self.pool.release(&mut sequence.held);
-        self.totals.cancelled += 1;
-        true
+        let found = sequence.is_some();
+        if let Some(mut sequence) = sequence {
+            self.pool.release(&mut sequence.held);
+            self.totals.cancelled += 1;
+            self.starved = false;
+        }
+        self.replan();
+        found
     }
 
     fn next_event_time(&self) -> Option<Time> {
+        if let Some(run) = &self.run {
+            return Some(run.ends());
+        }
         if self.iteration_ends.is_some() {
             return self.iteration_ends;
         }
@@ -289,12 +335,30 @@ impl Engine for BatchingEngine {
     fn advance(&mut self, now: Time, events: &mut Vec<Event>) {
         while let Some(next) = self.next_event_time().filter(|next| *next <= now) {
             self.now = self.now.max(next);
+            self.pass_iterations(|run, _, cast| run.finish(cast));
+            self.leave_run();
             if let Some(end) = self.iteration_ends {
                 self.end_iteration(end, events);
             }
             self.start_iteration(self.now);
         }
         self.now = self.now.max(now);
+        self.catch_up(now);
+    }
+
+    fn set_speed(&mut self, now: Time, factor: f64) {
+        self.now = self.now.max(now);
+        self.catch_up(now);
+        self.slowdown = if factor.is_finite() && factor > 0.0 {
+            factor
+        } else {
+            1.0
+        };
+        self.replan();
+    }
+
+    fn cached(&self, blocks: &[BlockHash]) -> u32 {
+        self.pool.find(blocks).0
     }
 
     fn stats(&self) -> Stats {
@@ -311,3 +375,7 @@ impl Engine for BatchingEngine {
 #[cfg(test)]
 #[path = "batching_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod run_tests;

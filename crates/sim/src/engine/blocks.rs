@@ -3,8 +3,13 @@
 //! After vLLM's automatic prefix caching: a block that nobody holds keeps its content and its place in a queue of
 //! free blocks. A prompt with the same beginning takes it back; otherwise it is overwritten when its turn comes.
 //! Holders return their blocks last first, so the tail of a prompt goes before its head.
+//!
+//! Memory follows use: a block costs nothing until it is taken for the first time, so a fleet of a thousand engines
+//! with large caches pays for what their work touches.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Content of a block and of all blocks before it in its sequence.
 pub type BlockHash = u64;
@@ -16,16 +21,41 @@ pub(super) type BlockId = u32;
 const NONE: BlockId = BlockId::MAX;
 
 struct Block {
-    content: Option<BlockHash>,
+    /// Means something only while `named`.
+    content: BlockHash,
     holders: u32,
     before: BlockId,
     after: BlockId,
+    named: bool,
+}
+
+/// Spreads block hashes, some of which are counters, over a table: one multiplication, its halves folded.
+#[derive(Default)]
+struct Fold(u64);
+
+impl Hasher for Fold {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
 }
 
 /// All blocks of a cache. The free ones form a doubly linked queue, so that a hit leaves its middle in constant time.
 pub(super) struct BlockPool {
+    /// Those that were taken at least once; the others are free, without content, and the first to go.
     blocks: Vec<Block>,
-    by_content: HashMap<BlockHash, BlockId>,
+    by_content: HashMap<BlockHash, BlockId, BuildHasherDefault<Fold>>,
+    size: u32,
     oldest: BlockId,
     newest: BlockId,
     free: u32,
@@ -33,27 +63,18 @@ pub(super) struct BlockPool {
 
 impl BlockPool {
     pub(super) fn new(size: u32) -> Self {
-        let mut pool = Self {
-            blocks: Vec::with_capacity(size as usize),
-            by_content: HashMap::new(),
+        Self {
+            blocks: Vec::new(),
+            by_content: HashMap::default(),
+            size,
             oldest: NONE,
             newest: NONE,
-            free: 0,
-        };
-        for id in 0..size {
-            pool.blocks.push(Block {
-                content: None,
-                holders: 0,
-                before: NONE,
-                after: NONE,
-            });
-            pool.enqueue(id);
+            free: size,
         }
-        pool
     }
 
     pub(super) fn total(&self) -> u32 {
-        self.blocks.len() as u32
+        self.size
     }
 
     /// Blocks that nobody holds, with or without content.
@@ -86,6 +107,18 @@ impl BlockPool {
 
     /// Takes the free block that was used least recently; its content is lost. `None` when all are held.
     pub(super) fn take(&mut self) -> Option<BlockId> {
+        let untouched = self.blocks.len() as u32;
+        if untouched < self.size {
+            self.blocks.push(Block {
+                content: 0,
+                holders: 1,
+                before: NONE,
+                after: NONE,
+                named: false,
+            });
+            self.free -= 1;
+            return Some(untouched);
+        }
         let id = self.oldest;
         if id == NONE {
             return None;
@@ -93,8 +126,8 @@ impl BlockPool {
         self.unlink(id);
         let block = &mut self.blocks[id as usize];
         block.holders = 1;
-        if let Some(content) = block.content.take() {
-            self.by_content.remove(&content);
+        if std::mem::take(&mut block.named) {
+            self.by_content.remove(&block.content);
         }
         Some(id)
     }
@@ -102,9 +135,12 @@ impl BlockPool {
     /// Says what a held block contains, so that others can find it. Content that is here already stays where it is.
     pub(super) fn name(&mut self, id: BlockId, hash: BlockHash) {
         let block = &mut self.blocks[id as usize];
-        if block.content.is_none() && !self.by_content.contains_key(&hash) {
-            block.content = Some(hash);
-            self.by_content.insert(hash, id);
+        if !block.named
+            && let Entry::Vacant(place) = self.by_content.entry(hash)
+        {
+            place.insert(id);
+            block.content = hash;
+            block.named = true;
         }
     }
 
@@ -162,15 +198,12 @@ impl BlockPool {
             (queued, before, id) = (queued + 1, id, block.after);
         }
         assert_eq!(self.newest, before);
-        assert_eq!(queued, self.free);
+        assert_eq!(queued + self.size - self.blocks.len() as u32, self.free);
         let unheld = self.blocks.iter().filter(|block| block.holders == 0).count();
-        assert_eq!(unheld as u32, self.free, "a block is neither held nor free");
+        assert_eq!(unheld as u32, queued, "a block is neither held nor free");
         for (hash, &id) in &self.by_content {
-            assert_eq!(
-                self.blocks[id as usize].content,
-                Some(*hash),
-                "the index is stale"
-            );
+            let block = &self.blocks[id as usize];
+            assert_eq!((block.named, block.content), (true, *hash), "the index is stale");
         }
     }
 }

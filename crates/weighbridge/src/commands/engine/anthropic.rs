@@ -205,7 +205,7 @@ impl Events {
 impl Script for Events {
     fn write(&mut self, kind: EventKind, out: &mut Vec<u8>) {
         match kind {
-            EventKind::FirstToken { cached_tokens } => {
+            EventKind::FirstToken { cached_tokens, .. } => {
                 self.start(cached_tokens, out);
                 self.next_token(out);
             }

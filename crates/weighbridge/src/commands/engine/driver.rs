@@ -94,7 +94,7 @@ impl Ticket {
         let mut cached = 0;
         loop {
             match std::future::poll_fn(|cx| self.poll_event(cx)).await? {
-                EventKind::FirstToken { cached_tokens } => cached = cached_tokens,
+                EventKind::FirstToken { cached_tokens, .. } => cached = cached_tokens,
                 EventKind::Token => {}
                 EventKind::Finished => return Some(cached),
             }

@@ -308,7 +308,7 @@ impl Chunks {
 impl Script for Chunks {
     fn write(&mut self, event: EventKind, out: &mut Vec<u8>) {
         match event {
-            EventKind::FirstToken { cached_tokens } => {
+            EventKind::FirstToken { cached_tokens, .. } => {
                 self.cached = cached_tokens;
                 if self.chat {
                     self.delta(&json!({"role": "assistant", "content": ""}), out);

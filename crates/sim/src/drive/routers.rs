@@ -1,0 +1,128 @@
+//! Replicas of the gateway: the product's scheduler, or a yardstick in its place.
+
+use super::{Baseline, DriveError, Setup};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use weighbridge_core::action::Bindings;
+use weighbridge_core::event::Arrival;
+use weighbridge_core::policies::session_affinity::SessionKey;
+use weighbridge_core::spec::{FleetSpec, Protocols};
+use weighbridge_core::{Action, EndpointId, Event, RequestId, RouteId, Scheduler, Time};
+
+/// One replica.
+pub(super) enum Router {
+    Scheduler(Box<Replica>),
+    Baseline {
+        baseline: Box<dyn Baseline>,
+        /// Requests under way from here, by place of the endpoint.
+        inflight: Vec<u32>,
+    },
+}
+
+/// The product's scheduler and its names of things.
+pub(super) struct Replica {
+    scheduler: Scheduler,
+    route: RouteId,
+    slots: HashMap<EndpointId, usize>,
+    ids: Vec<Option<EndpointId>>,
+}
+
+pub(super) fn at(now: Duration) -> Time {
+    Time::from_origin(now)
+}
+
+impl Replica {
+    pub(super) fn new(setup: &Setup, number: u32) -> Self {
+        Self {
+            scheduler: Scheduler::new(setup.seed.wrapping_add(u64::from(number))),
+            route: RouteId(0),
+            slots: HashMap::new(),
+            ids: Vec::new(),
+        }
+    }
+
+    /// Tells the scheduler of the fleet; `places` are those of the spec's endpoints. Gives what else it wants.
+    pub(super) fn configure(
+        &mut self,
+        now: Duration,
+        spec: &Arc<FleetSpec>,
+        (places, route): (&[Vec<usize>], usize),
+    ) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.scheduler
+            .step(at(now), Event::Configure(spec.clone()), &mut actions);
+        actions.retain(|action| {
+            let Action::Configured(bindings) = action else {
+                return true;
+            };
+            self.bind(bindings, places, route);
+            false
+        });
+        actions
+    }
+
+    fn bind(&mut self, bindings: &Bindings, places: &[Vec<usize>], route: usize) {
+        if let Some(id) = bindings.routes.get(route) {
+            self.route = *id;
+        }
+        let ids = bindings.endpoints.iter().flatten();
+        for (id, place) in ids.zip(places.iter().flatten()) {
+            self.slots.insert(*id, *place);
+            if self.ids.len() <= *place {
+                self.ids.resize(*place + 1, None);
+            }
+            self.ids[*place] = Some(*id);
+        }
+    }
+
+    pub(super) fn step(&mut self, now: Duration, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.scheduler.step(at(now), event, &mut actions);
+        actions
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        let deadline = self
+            .scheduler
+            .next_deadline()
+            .filter(|deadline| *deadline != Time::NEVER);
+        deadline.map(|deadline| Duration::from_nanos(deadline.nanos()))
+    }
+
+    pub(super) fn arrival(&self, index: u32, session: Option<u64>, route: Option<RouteId>) -> Event {
+        Event::Arrive(Arrival {
+            request: RequestId(u64::from(index)),
+            route: route.unwrap_or(self.route),
+            protocols: Protocols::ANY,
+            session: session.map(|session| SessionKey::new(&session.to_le_bytes())),
+            only: None,
+            explain: false,
+        })
+    }
+
+    pub(super) fn place(&self, endpoint: EndpointId) -> Option<usize> {
+        self.slots.get(&endpoint).copied()
+    }
+
+    /// What is still reserved; all of it has been given back when nothing is under way.
+    pub(super) fn check_at_rest(&self, now: Duration) -> Result<(), DriveError> {
+        let view = self.scheduler.view(at(now));
+        let held = view.endpoints.iter().find(|endpoint| endpoint.inflight > 0);
+        let what = match held {
+            Some(endpoint) => format!(
+                "{} slots of {} were not given back",
+                endpoint.inflight, endpoint.name
+            ),
+            None if self.scheduler.bad_scores() > 0 => {
+                format!(
+                    "{} scores were negative or no numbers",
+                    self.scheduler.bad_scores()
+                )
+            }
+            None if view.routes.iter().any(|route| route.requests > 0) => "a request was lost".to_owned(),
+            None => return Ok(()),
+        };
+        Err(DriveError::Invariant { at: now, what })
+    }
+}

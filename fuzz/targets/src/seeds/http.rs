@@ -56,7 +56,7 @@ pub(super) fn answers() -> Vec<Vec<u8>> {
         // Waiting takes long.
         if place >= texts.len() - 16 || place % 4 == 0 {
             let kind = [8, 16][place % 2];
-            seeds.push(of([2, kind | path % 4, 0xf8], &[1, 0, 0xd0]));
+            seeds.push(of([2, kind | (path % 4), 0xf8], &[1, 0, 0xd0]));
             let ends = u8::try_from(place % 3).unwrap_or_default();
             seeds.push(of([2, 8, 0xf0 | ends], &[1, 0, 0xd0]));
         }

@@ -1,6 +1,6 @@
 //! The upstream of the gateways under fuzzing: it reads strictly and answers to order.
 
-use super::{PATIENCE, UPSTREAM_KEY};
+use super::{PATIENCE, UPSTREAM_KEY, uninterrupted};
 use crate::http1::{self, Message};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -92,7 +92,7 @@ impl Upstream {
         let _ = peer.set_write_timeout(Some(PATIENCE));
         let mut received = Vec::new();
         let mut buffer = vec![0; 64 * 1024];
-        while let Ok(read @ 1..) = peer.read(&mut buffer) {
+        while let Ok(read @ 1..) = uninterrupted(|| peer.read(&mut buffer)) {
             received.extend_from_slice(&buffer[..read]);
             if self.answers_early() && memchr::memmem::find(&received, b"\r\n\r\n").is_some() {
                 self.answer(&mut peer, None);

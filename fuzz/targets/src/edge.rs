@@ -6,8 +6,9 @@ mod upstream;
 pub(crate) use upstream::{End, Script, Upstream, is_form, number};
 
 use client::Client;
+use std::cell::Cell;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ pub(crate) struct Edge {
     gateway: Arc<Gateway>,
     address: SocketAddr,
     tls: bool,
+    upstream_address: SocketAddr,
     pub(crate) upstream: Arc<Upstream>,
 }
 
@@ -62,15 +64,9 @@ impl Edge {
     /// Starts a gateway whose only pool is the upstream.
     pub(crate) fn start(settings: &Settings) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let upstream = Arc::new(Upstream::default());
-        let shared = upstream.clone();
-        std::thread::spawn(move || {
-            for peer in listener.incoming().flatten() {
-                let shared = shared.clone();
-                std::thread::spawn(move || shared.serve(peer));
-            }
-        });
+        let upstream_address = listener.local_addr().expect("an address");
+        let url = format!("http://{upstream_address}");
+        let upstream = Upstream::listen(listener);
         let Settings {
             auth,
             server,
@@ -110,6 +106,7 @@ pools:
             gateway: running.gateway.clone(),
             address: running.listen,
             tls: server.contains("tls:"),
+            upstream_address,
             upstream,
         }
     }
@@ -175,9 +172,15 @@ pools:
     /// What must hold between two conversations.
     pub(crate) fn settled(&self) {
         let until = Instant::now() + PATIENCE;
+        // Connections that the gateway has made and given up are met before this one.
+        let last = TcpStream::connect(self.upstream_address).expect("the upstream listens");
+        let last_address = last.local_addr().expect("an address");
+        let met = Cell::new(false);
         let busy = || {
+            met.set(met.get() || self.upstream.has_met(last_address));
             let view = self.gateway.view();
-            self.upstream.is_busy()
+            !met.get()
+                || self.upstream.is_busy()
                 || self.gateway.lifecycle.running() > 0
                 || self.gateway.connections() > 0
                 || view.endpoints.iter().any(|endpoint| endpoint.inflight > 0)

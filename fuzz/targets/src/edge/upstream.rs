@@ -2,9 +2,11 @@
 
 use super::{PATIENCE, UPSTREAM_KEY, uninterrupted};
 use crate::http1::{self, Message};
+use rustix::net::{RecvFlags, recv};
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
-use std::sync::{Mutex, MutexGuard};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// What the upstream has got, and what it is to say.
@@ -24,8 +26,10 @@ struct State {
     script: Option<Script>,
     /// Waits before the last piece of the next answer.
     pause: Option<Duration>,
-    /// Answers that are being written.
-    writing: u32,
+    /// Connections of which something is being read, or answered.
+    working: u32,
+    /// All connections, by the address of the other side.
+    open: BTreeMap<SocketAddr, TcpStream>,
 }
 
 /// An answer to order.
@@ -45,6 +49,26 @@ pub(crate) enum End {
 }
 
 impl Upstream {
+    /// Serves whoever comes.
+    pub(super) fn listen(listener: TcpListener) -> Arc<Self> {
+        let upstream = Arc::new(Self::default());
+        let shared = upstream.clone();
+        std::thread::spawn(move || {
+            for peer in listener.incoming().flatten() {
+                let (Ok(from), Ok(same)) = (peer.peer_addr(), peer.try_clone()) else {
+                    continue;
+                };
+                shared.state().open.insert(from, same);
+                let shared = shared.clone();
+                std::thread::spawn(move || {
+                    shared.serve(peer);
+                    shared.state().open.remove(&from);
+                });
+            }
+        });
+        upstream
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread has panicked")
     }
@@ -72,9 +96,19 @@ impl Upstream {
         self.state().script.as_ref().is_some_and(|script| script.early)
     }
 
-    /// Whether it is answering.
+    /// Whether this connection, which is open, has come, and so all that came before.
+    pub(super) fn has_met(&self, peer: SocketAddr) -> bool {
+        self.state().open.contains_key(&peer)
+    }
+
+    /// Whether it works, or has something to read: a request may lie there that the gateway has given up.
     pub(super) fn is_busy(&self) -> bool {
-        self.state().writing > 0
+        let state = self.state();
+        let has_news = |peer: &TcpStream| {
+            let looked = recv(peer, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+            !matches!(looked, Err(rustix::io::Errno::AGAIN))
+        };
+        state.working > 0 || state.open.values().any(has_news)
     }
 
     /// What was wrong with how the gateway spoke.
@@ -87,38 +121,50 @@ impl Upstream {
     }
 
     /// Answers requests until the gateway closes.
-    pub(super) fn serve(&self, mut peer: TcpStream) {
+    fn serve(&self, mut peer: TcpStream) {
         let _ = peer.set_nodelay(true);
         let _ = peer.set_write_timeout(Some(PATIENCE));
         let mut received = Vec::new();
-        let mut buffer = vec![0; 64 * 1024];
-        while let Ok(read @ 1..) = uninterrupted(|| peer.read(&mut buffer)) {
-            received.extend_from_slice(&buffer[..read]);
-            if self.answers_early() && memchr::memmem::find(&received, b"\r\n\r\n").is_some() {
-                self.answer(&mut peer, None);
-                return;
-            }
-            let (mut requests, tail) = http1::requests(&received);
-            match (requests.len(), tail) {
-                (0, http1::Tail::Cut) => continue,
-                (1, http1::Tail::Clean) => {}
-                (_, tail) => {
-                    let said = String::from_utf8_lossy(&received).into_owned();
-                    self.fault(format!(
-                        "the gateway wrote no single request ({tail:?}): {said:?}"
-                    ));
-                    return;
-                }
-            }
-            received.clear();
-            let request = requests.remove(0);
-            if let Some(fault) = fault(&request) {
-                self.fault(format!("{fault}: {request:?}"));
-            }
-            if !self.answer(&mut peer, Some(request)) {
+        // Looked at first, so that what has come is always seen: where it lies, or as work.
+        while let Ok(1..) = uninterrupted(|| peer.peek(&mut [0])) {
+            self.state().working += 1;
+            let stays = self.take(&mut peer, &mut received);
+            self.state().working -= 1;
+            if !stays {
                 return;
             }
         }
+    }
+
+    /// Takes what has come, and answers where it is a request. Whether the connection stays.
+    fn take(&self, peer: &mut TcpStream, received: &mut Vec<u8>) -> bool {
+        let mut buffer = vec![0; 64 * 1024];
+        let Ok(read) = uninterrupted(|| peer.read(&mut buffer)) else {
+            return false;
+        };
+        received.extend_from_slice(&buffer[..read]);
+        if self.answers_early() && memchr::memmem::find(received, b"\r\n\r\n").is_some() {
+            self.answer(peer, None);
+            return false;
+        }
+        let (mut requests, tail) = http1::requests(received);
+        match (requests.len(), tail) {
+            (0, http1::Tail::Cut) => return true,
+            (1, http1::Tail::Clean) => {}
+            (_, tail) => {
+                let said = String::from_utf8_lossy(received).into_owned();
+                self.fault(format!(
+                    "the gateway wrote no single request ({tail:?}): {said:?}"
+                ));
+                return false;
+            }
+        }
+        received.clear();
+        let request = requests.remove(0);
+        if let Some(fault) = fault(&request) {
+            self.fault(format!("{fault}: {request:?}"));
+        }
+        self.answer(peer, Some(request))
     }
 
     /// Answers a request, or one that has not come whole. Whether the connection stays.
@@ -126,7 +172,6 @@ impl Upstream {
         let (script, pause) = {
             let mut state = self.state();
             state.answers += 1;
-            state.writing += 1;
             let script = state.script.take();
             let script = script.unwrap_or_else(|| good_answer(request.as_ref(), state.answers));
             state.requests.extend(request);
@@ -153,7 +198,6 @@ impl Upstream {
                 let _ = peer.shutdown(Shutdown::Both);
             }
         }
-        self.state().writing -= 1;
         stays
     }
 }

@@ -130,7 +130,7 @@ fn stream(text: &[u8]) -> Vec<Vec<u8>> {
     let begin = &text[..text.len().min(BYTES_MAX)];
     let end = &text[text.len().saturating_sub(1500)..];
     let of = |api: u8, text: &[u8]| [&[api, 40, 2, 0, 0x40, 0x31, 0x80], text].concat();
-    [0, 1, 2, 3, 0xf0]
+    [0, 1, 2, 3, 4, 5, 6, 7, 0xf0]
         .into_iter()
         .flat_map(|api| [of(api, begin), of(api, end)])
         .collect()
@@ -253,7 +253,7 @@ fn noise(seed: u64) -> Vec<u8> {
         .collect()
 }
 
-const STREAMS: [&str; 15] = [
+const STREAMS: [&str; 21] = [
     "data: {\"choices\":[],\"usage\":{}}\n\n: <LONG>\ndata: <LONG>\n\ndata: <LONGER>\n\n",
     "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2,\"prompt_tokens_details\":{\"cached_tokens\":1}}}\n\ndata: [DONE]\n\n",
     "\u{feff}: c\r\ndata: {\"usage\":null,\r\ndata: \"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\r\n\r\n",
@@ -269,6 +269,12 @@ const STREAMS: [&str; 15] = [
     "data: {\"choices\":[{\"delta\":{\"reasoning\":\"r\",\"tool_calls\":[{\"function\":{\"arguments\":\"{}\"}}],\"audio\":{}}}]}\n\nevent: error\ndata: broken",
     "id: 1\nevent: x\nretry: 5\ndata\n\ndata:\n\n\n\n\r\n: c",
     "data: {\"error\":\"\\ud800\"}\n\ndata: {\"choices\":[{\"text\":\"\u{e9}\u{4f60}\u{1f642} 12,\\n\"}]}\n\n",
+    "event: image_generation.partial_image\ndata: {\"type\":\"image_generation.partial_image\",\"b64_json\":\"AA\"}\n\nevent: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}\n\n",
+    "data: {\"type\":\"speech.audio.delta\",\"audio\":\"AA\"}\n\ndata: {\"type\":\"speech.audio.done\",\"usage\":{\"input_tokens\":1}}\n\ndata: {\"type\":\"error\",\"error\":{\"message\":\"m\"}}\n\n",
+    "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"a\"}\n\ndata: {\"type\":\"x.y\"}\n\ndata: {\"error\":{\"message\":\"m\"}}\n\ndata: {\"choices\":[]}\n\n",
+    "id: 1\nevent: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"usage\":null}}\n\nevent: response.incomplete\ndata: {\"response\":{\"id\":\"resp_1\",\"usage\":{\"input_tokens\":1}}}\n\n",
+    "{\"id\":\"r\",\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}",
+    "{\"type\":\"message\",\"id\":\"m\",\"usage\": {\"input_tokens\":3,\"output_tokens\":4,\"cache_read_input_tokens\":1} }",
 ];
 
 const BODIES: [&str; 34] = [

@@ -56,6 +56,22 @@ pub struct Coefficients {
 }
 
 impl Coefficients {
+    /// All with their names.
+    pub fn named(&self) -> [(&'static str, f64); 10] {
+        [
+            ("memory_s", self.memory_s),
+            ("memory_per_token_s", self.memory_per_token_s),
+            ("compute_s", self.compute_s),
+            ("compute_per_token_s", self.compute_per_token_s),
+            ("sampling_s", self.sampling_s),
+            ("per_sequence_s", self.per_sequence_s),
+            ("per_prefill_pair_s", self.per_prefill_pair_s),
+            ("overhead_s", self.overhead_s),
+            ("prefill_s", self.prefill_s),
+            ("per_context_token_s", self.per_context_token_s),
+        ]
+    }
+
     /// Duration of one iteration over `batch`, in whole nanoseconds: at least a microsecond, so that time always moves
     /// on, and at most a day, so that sums of many do not overflow.
     pub fn iteration(&self, batch: &Batch) -> Duration {

@@ -41,6 +41,19 @@ pub struct EngineSpec {
     pub start: Duration,
 }
 
+impl EngineSpec {
+    /// The same engine with a cache in blocks of this many tokens, as a workload counts them; 0: as it is.
+    fn in_blocks_of(&self, tokens: u32) -> Self {
+        let mut engine = self.clone();
+        if tokens > 0 && tokens != engine.settings.block_size {
+            let blocks = engine.settings.kv_tokens() / u64::from(tokens);
+            engine.settings.kv_blocks = u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
+            engine.settings.block_size = tokens;
+        }
+        engine
+    }
+}
+
 /// Something that goes wrong, or is changed, at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {

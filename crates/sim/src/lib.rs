@@ -5,9 +5,14 @@
 //!
 //! - [`engine`]: the [`Engine`](engine::Engine) trait and [`BatchingEngine`](engine::BatchingEngine), continuous
 //!   batching over a block-wise KV cache with prefix reuse.
-//! - [`coefficients`]: how long an iteration takes, fitted to a measured run.
+//! - [`coefficients`]: how long an iteration takes.
+//! - [`catalogue`]: engines by name, `llama-3.1-8b@h100x2`: measured, or extrapolated and marked so.
+//! - [`workload`]: requests from traces and generators.
+//! - [`cache`]: a prefix cache without an engine, to compare hit ratios.
 //! - [`text`]: an approximate tokenizer with block hashes, and repeatable pseudo text.
 
+pub mod cache;
+pub mod catalogue;
 pub mod coefficients;
 pub mod drive;
 pub mod engine;

@@ -1,8 +1,27 @@
 //! What is asked of a fleet: requests with their sizes, times and shared beginnings.
 
+mod generate;
+mod named;
+mod order;
+mod random;
+mod read;
+pub mod spec;
+pub mod transform;
+mod write;
+
+pub use generate::generate;
+pub use named::{NAMED, PrefixGroups, named, named_text};
+pub use read::{BadRow, Format, Read, ReadError, read};
+pub use write::write_mooncake;
+
 use crate::engine::BlockHash;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Most requests of one workload. Each takes some hundred bytes and its blocks.
+pub const REQUESTS_MAX: usize = 20_000_000;
+/// Most block hashes of all its requests: 4 GB.
+pub const BLOCKS_MAX: usize = 500_000_000;
 
 /// Requests in the order in which they are due, and what they have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +61,15 @@ pub struct Request {
     pub tenant: u16,
     /// Place in [`Workload::classes`]; 0 where there are none.
     pub class: u16,
+}
+
+impl Request {
+    /// The hashes of the prompt's whole blocks, without the answer's: what a router may know.
+    #[must_use]
+    pub fn prompt_blocks(&self, block_tokens: u32) -> &[BlockHash] {
+        let whole = self.prompt_tokens.checked_div(block_tokens).unwrap_or(0) as usize;
+        &self.blocks[..whole.min(self.blocks.len())]
+    }
 }
 
 /// A kind of request with its own promise.

@@ -84,7 +84,7 @@ impl Loop<'_> {
                 endpoint: format!("{pool_name}/{name}{why}"),
             });
         };
-        let engine = &self.setup.fleet.engines[pool];
+        let engine = &self.engines[pool];
         let place = self.slots.add((pool, fault.endpoint.clone()), engine, self.now);
         self.slots.slots[place].up = false;
         self.plan(self.now + engine.start, Due::Joins(place));

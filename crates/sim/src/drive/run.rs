@@ -4,7 +4,7 @@ use super::clients::Clients;
 use super::points::Points;
 use super::routers::{Replica, Router};
 use super::slots::Slots;
-use super::{Chooser, DriveError, Fleet, Setup};
+use super::{Chooser, DriveError, EngineSpec, Fleet, Setup};
 use crate::outcome::{Record, Run};
 use crate::workload::Workload;
 use std::cmp::Reverse;
@@ -66,6 +66,8 @@ pub(super) struct Loop<'a> {
     pub(super) now: Duration,
     pub(super) spec: Arc<FleetSpec>,
     pub(super) route: usize,
+    /// The engine of each pool's endpoints.
+    pub(super) engines: Vec<EngineSpec>,
     /// Places of the spec's endpoints, by pool.
     pub(super) places: Vec<Vec<usize>>,
     pub(super) slots: Slots,
@@ -102,9 +104,13 @@ impl<'a> Loop<'a> {
             let what = format!("{} pools and engines for {}", spec.pools.len(), engines.len());
             return Err(DriveError::Spec(what));
         }
+        let engines: Vec<EngineSpec> = engines
+            .iter()
+            .map(|engine| engine.in_blocks_of(workload.block_tokens))
+            .collect();
         let mut slots = Slots::default();
         let mut places = Vec::new();
-        for (pool, (of, engine)) in spec.pools.iter().zip(engines).enumerate() {
+        for (pool, (of, engine)) in spec.pools.iter().zip(&engines).enumerate() {
             let add = |endpoint: &EndpointSpec| {
                 let name = (of.name.clone(), endpoint.name.clone());
                 slots.add((pool, name), engine, Duration::ZERO)
@@ -130,6 +136,7 @@ impl<'a> Loop<'a> {
             now: Duration::ZERO,
             spec: spec.clone(),
             route,
+            engines,
             places,
             points: Points::new(slots.slots.len()),
             slots,

@@ -155,3 +155,21 @@ fn nothing_asked_is_nothing_done() {
     .unwrap();
     assert!(run.records.is_empty() && run.ended.is_zero());
 }
+
+#[test]
+fn an_engine_counts_blocks_as_the_workload_does() {
+    let mut workload = steady(2, 30.0);
+    for request in &mut workload.requests {
+        request.prompt_tokens = 2000;
+        request.blocks = Arc::from([1, 2, 3]);
+    }
+    workload.block_tokens = 512;
+    let mut setup = setup(pool("p", 1), route(least_inflight()));
+    let cached =
+        |setup: &weighbridge_sim::drive::Setup| driven(setup, &workload).unwrap().records[1].cached_tokens;
+    assert_eq!(cached(&setup), 3 * 512);
+    // The cache is no larger for it: 2,000 tokens do not hold a prompt and its answer.
+    setup.fleet.engines[0].settings.kv_blocks = 125;
+    let run = driven(&setup, &workload).unwrap();
+    assert_eq!(with(&run, Fate::TooLong), 2);
+}

@@ -1,0 +1,1 @@
+"""What scripts/fit_engine.py is made of."""

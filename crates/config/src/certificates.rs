@@ -59,9 +59,7 @@ fn certificate_error(error: &CertificateError) -> String {
         E::BadSignature => "the certificate was not signed by the authority that it names".to_owned(),
         E::BadEncoding => "the certificate is damaged, or no X.509 certificate".to_owned(),
         E::Revoked => "the certificate has been revoked".to_owned(),
-        E::UnhandledCriticalExtension => {
-            "the certificate has a critical extension that is not understood".to_owned()
-        }
+        E::UnhandledCriticalExtension => CRITICAL.to_owned(),
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
             "the certificate is not meant for this side of a connection: its extendedKeyUsage must have serverAuth \
              for a server, clientAuth for a client"
@@ -71,9 +69,13 @@ fn certificate_error(error: &CertificateError) -> String {
     }
 }
 
+const CRITICAL: &str = "the certificate has a critical extension that is not understood";
+
 /// What the library that checks certificates has no public word for.
 fn other(debug: &str) -> String {
-    if debug.contains("UnsupportedCertVersion") {
+    if debug.contains("UnsupportedCriticalExtension") {
+        CRITICAL.to_owned()
+    } else if debug.contains("UnsupportedCertVersion") {
         "the certificate is of X.509 version 1: make one of version 3, which has extensions, such as subjectAltName".to_owned()
     } else if debug.contains("CaUsedAsEndEntity") {
         "an authority's certificate is shown as the peer's own (a self-signed one with CA:TRUE): make one with \
@@ -82,7 +84,10 @@ fn other(debug: &str) -> String {
     } else if debug.contains("EndEntityUsedAsCa") {
         "the certificate was signed with one that is no authority's (CA:FALSE)".to_owned()
     } else {
-        format!("the certificate cannot be used: {debug}")
+        let bare = debug
+            .strip_prefix("Other(OtherError(")
+            .and_then(|inner| inner.strip_suffix("))"));
+        format!("the certificate cannot be used: {}", bare.unwrap_or(debug))
     }
 }
 
@@ -142,7 +147,7 @@ fn validity(certificate: &CertificateDer<'_>, time: UnixTime) -> Option<Certific
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+    use rcgen::{BasicConstraints, CertificateParams, CustomExtension, IsCa, KeyPair, date_time_ymd};
 
     fn told(change: fn(&mut CertificateParams), trusted: bool) -> String {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -153,10 +158,10 @@ mod tests {
             roots.add(certificate.der().clone()).unwrap();
         }
         let provider = rustls::crypto::aws_lc_rs::default_provider();
-        let parsed = ParsedCertificate::try_from(certificate.der()).unwrap();
         let algorithms = provider.signature_verification_algorithms.all;
-        let refused =
-            verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], UnixTime::now(), algorithms);
+        let refused = ParsedCertificate::try_from(certificate.der()).and_then(|parsed| {
+            verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], UnixTime::now(), algorithms)
+        });
         tls_error(&refused.unwrap_err())
     }
 
@@ -178,5 +183,25 @@ mod tests {
         assert_eq!(old, "the certificate has expired on 2001-02-03: renew it");
         let young = told(|params| params.not_before = date_time_ymd(3000, 1, 1), true);
         assert!(young.contains("is not valid before 3000-01-01"), "{young}");
+        let critical = |params: &mut CertificateParams| {
+            let mut extension = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![5, 0]);
+            extension.set_criticality(true);
+            params.custom_extensions.push(extension);
+        };
+        let strange = told(critical, false);
+        assert_eq!(
+            strange,
+            "the certificate has a critical extension that is not understood"
+        );
+    }
+
+    #[test]
+    fn an_error_without_a_sentence_is_named_as_it_is() {
+        let named = other("Other(OtherError(MissingOrMalformedExtensions))");
+        assert_eq!(
+            named,
+            "the certificate cannot be used: MissingOrMalformedExtensions"
+        );
+        assert_eq!(other("Strange"), "the certificate cannot be used: Strange");
     }
 }

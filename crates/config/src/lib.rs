@@ -33,7 +33,7 @@ mod yaml;
 pub use certificates::{tls_error, tls_io_error};
 pub use diff::{diff, refuses_reload};
 pub use identity::Identity;
-pub use load::{Loaded, hash_file, load, load_str, text_hash};
+pub use load::{Loaded, hash_file, load, load_beside, load_str, text_hash};
 pub use mask::masked;
 pub use paths::{OWN_PATHS, PassedPath};
 pub use problems::{Problem, Problems};

@@ -60,6 +60,27 @@ pub fn load_str(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) ->
     )
 }
 
+/// Loads a config from a text that is not saved yet, as if it stood in the file at `path`: relative paths are relative to that
+/// file's folder. `name` stands for the file in problems.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn load_beside(
+    path: &Path,
+    (name, text): (&str, &str),
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Problems> {
+    load_text(
+        &Source {
+            name,
+            text,
+            directory: path.parent(),
+            stand_ins: None,
+        },
+        env,
+    )
+}
+
 /// A text to load.
 pub(crate) struct Source<'a> {
     /// What it is called in problems.

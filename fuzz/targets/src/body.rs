@@ -6,9 +6,12 @@ use crate::json::{self, Kind, Node};
 use bytes::Bytes;
 use weighbridge_wire::peek::PeekErrorKind;
 use weighbridge_wire::{
-    BodyPath, ErrorBody, Peek, PeekError, Protocol, client_status, passes_untouched, prompt_tokens, rewrite,
-    rewrite_model, upstream_error,
+    Api, BodyPath, ErrorBody, Peek, PeekError, Protocol, client_status, estimated_usage, passes_untouched,
+    prompt_tokens, rewrite, rewrite_model, upstream_error,
 };
+
+/// Of success too: an upstream may give one to what is read as an error.
+const STATUSES: [u16; 11] = [400, 500, 529, 503, 200, 401, 429, 504, 302, 599, 999];
 
 const PATHS: [&str; 5] = ["user", "metadata.user_id", "a.b.c", "model", "stream_options.x"];
 
@@ -24,7 +27,8 @@ pub fn check(data: &[u8]) {
     let body = Bytes::copy_from_slice(input.0);
     check_peek(&body, &path, (&model, flags & 1 == 1));
     check_prompt(&body, budget);
-    check_error(&body, 400 + u16::from(flags) % 250);
+    check_estimate(&body);
+    check_error(&body, STATUSES[usize::from(flags >> 1) % STATUSES.len()]);
 }
 
 fn check_peek(body: &Bytes, path: &str, (model, ask): (&str, bool)) {
@@ -58,7 +62,7 @@ fn check_peek(body: &Bytes, path: &str, (model, ask): (&str, bool)) {
         Err(error) => assert_eq!(Some(error.kind), fault),
         Ok(peek) => {
             assert_eq!(fault, None);
-            check_found(&tree, &peek, &paths);
+            check_found(body, (&tree, &peek), &paths);
             check_rewritten(body, (&tree, &peek), (model, ask));
         }
     }
@@ -100,11 +104,16 @@ fn string_at(tree: &Node<'_>, path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn check_found(tree: &Node<'_>, peek: &Peek, paths: &[BodyPath]) {
+fn check_found(body: &[u8], (tree, peek): (&Node<'_>, &Peek), paths: &[BodyPath]) {
     assert_eq!(
         peek.model.as_deref(),
         tree.last("model").and_then(|model| model.text())
     );
+    let place = tree.last("model").map(|model| {
+        let start = model.raw.as_ptr().addr() - body.as_ptr().addr();
+        start..start + model.raw.len()
+    });
+    assert_eq!(peek.model_token(), place);
     let truth = |node: Option<&Node<'_>>| match node.map(|node| &node.kind) {
         Some(Kind::Bool(value)) => Some(*value),
         _ => None,
@@ -184,6 +193,26 @@ fn check_prompt(body: &[u8], budget: usize) {
     );
     let sampled = prompt_tokens(body, budget);
     assert!(budget < body.len() || sampled == all, "{sampled} of {all}");
+}
+
+/// An answer without usage: what it is taken to have cost is bounded by its length, and nothing where no tokens are spent.
+fn check_estimate(body: &[u8]) {
+    for api in [
+        Api::ChatCompletions,
+        Api::Completions,
+        Api::Responses,
+        Api::Messages,
+        Api::Embeddings,
+        Api::Speech,
+    ] {
+        let Some(usage) = estimated_usage(api, body, || 7) else {
+            continue;
+        };
+        assert!(api != Api::Speech && usage.prompt_tokens == 7);
+        assert!(usage.completion_tokens <= 5 * body.len() as u64, "{usage:?}");
+        assert!(api != Api::Embeddings || usage.completion_tokens == 0);
+        assert!(serde_json::from_slice::<&serde_json::value::RawValue>(body).is_ok());
+    }
 }
 
 /// An upstream's error: whatever it is, the client gets one of its own protocol.

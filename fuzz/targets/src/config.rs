@@ -2,23 +2,43 @@
 //! problems that have a place.
 
 use secrecy::ExposeSecret as _;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use weighbridge_config::{
-    Config, Loaded, Problems, check_blind, diff, load as load_file, load_str, masked, refuses_reload, schema,
+    Config, Loaded, Problems, check_blind, diff, hash_file, load as load_file, load_beside, load_str, masked,
+    parse_duration, refuses_reload, schema, show_duration, text_hash,
 };
 
 /// Every secret of the seeds begins so.
 const MARK: &str = "wbSECRET";
 
-/// The text.
+pub(crate) mod beside;
+mod discovered;
+mod peer;
+
+/// Parts the config from the text of the file `beside`, to which it may point. Without it there is no such file.
+const PART: &str = "%%%\n";
+
+/// The text of the config, and behind a mark that of a file beside it.
 pub fn check(data: &[u8]) {
-    let text = String::from_utf8_lossy(data);
-    check_file(data);
-    match load(&text) {
-        Ok(loaded) => check_loaded(&text, &loaded),
-        Err(problems) => check_problems(&text, &problems),
+    let mark = memchr::memmem::find(data, PART.as_bytes());
+    let (text, other) = match mark {
+        Some(at) => (&data[..at], Some(&data[at + PART.len()..])),
+        None => (data, None),
+    };
+    beside::put(other);
+    check_file(text);
+    if let Some(other) = other {
+        peer::check(other);
     }
+    let other = String::from_utf8_lossy(other.unwrap_or_default());
+    let text = String::from_utf8_lossy(text);
+    check_spans(&text);
+    match load(&text) {
+        Ok(loaded) => check_loaded((&text, &other), &loaded),
+        Err(problems) => check_problems((&text, &other), &problems),
+    }
+    // Whose paths lead elsewhere.
+    let _ = load_str("fuzz.yaml", &text, &env);
 }
 
 fn env(name: &str) -> Option<String> {
@@ -31,24 +51,29 @@ fn env(name: &str) -> Option<String> {
     }
 }
 
+/// Loads a text as if it stood in the folder of the files that it may name.
 fn load(text: &str) -> Result<Loaded, Problems> {
-    load_str("fuzz.yaml", text, &env)
+    load_beside(&beside::folder().join("fuzz.yaml"), ("fuzz.yaml", text), &env)
 }
 
-/// From a file it is the same, but for files that it names, which are looked for beside it.
+/// From a file it is the same.
 fn check_file(data: &[u8]) {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    let file = FILE
-        .get_or_init(|| std::env::temp_dir().join(format!("weighbridge-fuzz-{}.yaml", std::process::id())));
-    std::fs::write(file, data).expect("a temporary file");
-    let from_file = load_file(file, &env);
+    let file = beside::folder().join("from-file.yaml");
+    std::fs::write(&file, data).expect("a temporary file");
+    assert_eq!(hash_file(&file), Ok(text_hash(data)));
+    let from_file = load_file(&file, &env);
     let Ok(text) = std::str::from_utf8(data) else {
         let problems = from_file.expect_err("it is no text");
         assert!(problems.to_string().contains("not UTF-8"), "{problems}");
         return;
     };
+    let beside = load(text);
+    assert_eq!(from_file.is_ok(), beside.is_ok());
+    if let (Ok(one), Ok(other)) = (&from_file, beside) {
+        assert!(diff(&one.config, &other.config).is_empty());
+    }
     let blind = |running: &Config, env: &dyn Fn(&str) -> Option<String>| {
-        let checked = check_blind(running, file, ("fuzz.yaml", text), env);
+        let checked = check_blind(running, &file, ("fuzz.yaml", text), env);
         assert!(
             !format!("{checked:?}").contains(MARK) || text.contains(MARK),
             "{checked:?}"
@@ -69,6 +94,22 @@ fn check_file(data: &[u8]) {
 fn other() -> &'static Config {
     static OTHER: OnceLock<Config> = OnceLock::new();
     OTHER.get_or_init(|| load(OTHER_TEXT).expect("a good config").config)
+}
+
+/// A time on the command line is that of a config; as it is shown, it is the same time.
+fn check_spans(text: &str) {
+    match parse_duration(text) {
+        Ok(span) => {
+            let shown = show_duration(span);
+            assert!(span.subsec_nanos().is_multiple_of(1000), "{span:?}");
+            let in_micros = shown.ends_with("us");
+            assert!(
+                in_micros || parse_duration(&shown) == Ok(span),
+                "{shown} for {span:?}"
+            );
+        }
+        Err(told) => assert!(!told.is_empty()),
+    }
 }
 
 /// Against another config, what changes is told, and both ways round.
@@ -93,18 +134,23 @@ keys: [{name: k, key: wbSECRET-other-key}]
 pools:
   - {name: a, kind: openai, api_key: wbSECRET-other, endpoints: [{name: x, url: 'http://h:1/?k=wbSECRET-other'}, {name: y, url: 'http://i:1'}]}
   - {name: z, endpoints: ['http://j:1']}
+  - {name: d, discovery: {dns: {name: x.example., port: 1, resolver: '127.0.0.1', ttl_max: 2s}}}
+  - {name: f, discovery: {file: beside}}
 ";
 
-fn check_problems(text: &str, problems: &Problems) {
+fn check_problems((text, beside): (&str, &str), problems: &Problems) {
     assert!(problems.count() > 0);
-    // In YAML a carriage return ends a line too.
-    let lines = text.matches(['\n', '\r']).count() + 2;
+    // In YAML a carriage return ends a line too. A problem may be one of the file beside.
+    let lines = |text: &str| text.matches(['\n', '\r']).count() + 2;
+    let lines = lines(text).max(lines(beside)).max(beside::LINES_MAX);
     for problem in problems.iter() {
         assert!(!problem.message.is_empty() && problem.line <= lines, "{problem}");
         assert!(problem.line == 0 || problem.column > 0, "{problem}");
         assert!(problem.to_string().len() < 4000, "{problem}");
     }
-    let told = problems.to_string();
+    let warned = problems.warnings().iter().map(ToString::to_string);
+    let told = problems.to_string() + &warned.collect::<String>();
+    assert!(!beside::shows_key((text, beside), &told), "{told}");
     // A fuzzer learns what it is compared with, and may write it where names stand.
     assert!(
         text.contains("wbSECRET-f") || !told.contains("wbSECRET-from-env"),
@@ -112,8 +158,9 @@ fn check_problems(text: &str, problems: &Problems) {
     );
 }
 
-fn check_loaded(text: &str, loaded: &Loaded) {
+fn check_loaded((text, beside): (&str, &str), loaded: &Loaded) {
     let config = &loaded.config;
+    discovered::check(config);
     assert_eq!(config.fleet.check(), Ok(()));
     assert_eq!(config.fleet.pools.len(), config.pools.len());
     assert_eq!(config.fleet.routes.len(), config.routes.len());
@@ -127,16 +174,16 @@ fn check_loaded(text: &str, loaded: &Loaded) {
     check_changes(config);
     check_shape(&shown);
     // Where secrets stand only where secrets belong, nothing that is shown holds one.
-    let marks = text.matches(MARK).count()
-        + ["${KEY}", "${URL}", "${SPACED}"]
-            .map(|name| text.matches(name).count())
-            .iter()
-            .sum::<usize>();
-    if secrets(config) == marks {
-        let warnings: String = loaded.warnings.iter().map(ToString::to_string).collect();
-        for told in [shown.to_string(), format!("{config:?}"), warnings] {
-            assert!(!told.contains(MARK), "{told}");
-        }
+    let marks = |text: &str| -> usize {
+        let all = [MARK, "${KEY}", "${URL}", "${SPACED}", beside::SECRET];
+        all.map(|mark| text.matches(mark).count()).iter().sum()
+    };
+    let warnings: String = loaded.warnings.iter().map(ToString::to_string).collect();
+    let all = [shown.to_string(), format!("{config:?}"), warnings];
+    let counts = secrets(config) == marks(text) + marks(beside);
+    for told in &all {
+        assert!(!counts || !told.contains(MARK), "{told}");
+        assert!(!beside::shows_key((text, beside), told), "{told}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! Where fuzzing starts: inputs written here, the examples of the repository, what was once found, and the public recordings
 //! of real servers, which live outside the repository.
 
+mod config;
+mod http;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,12 +17,9 @@ pub fn own(target: &str) -> Vec<Vec<u8>> {
         "stream" => STREAMS.iter().flat_map(|text| stream(&long(text))).collect(),
         "body" => BODIES.iter().flat_map(|text| body(text.as_bytes())).collect(),
         "form" => forms().iter().flat_map(|text| form(text.as_bytes())).collect(),
-        "http_request" => REQUESTS
-            .iter()
-            .map(|text| [&[0], text.as_bytes()].concat())
-            .collect(),
-        "http_answer" => ANSWERS.iter().flat_map(|text| answer(text.as_bytes())).collect(),
-        "config" => CONFIGS.iter().map(|text| text.as_bytes().to_vec()).collect(),
+        "http_request" => http::requests(),
+        "http_answer" => http::answers(),
+        "config" => config::all(),
         _ => (1..60).map(noise).collect(),
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -71,12 +71,12 @@ pub fn recorded(target: &str) -> Vec<Vec<u8>> {
         "http_answer" => {
             let streams = all(".sse")
                 .iter()
-                .flat_map(|text| answer(&framed("text/event-stream", text)))
+                .flat_map(|text| http::answer(&framed("text/event-stream", text)))
                 .collect::<Vec<_>>();
             let wholes = all(".json");
             let wholes = wholes
                 .iter()
-                .flat_map(|text| answer(&framed("application/json", text)));
+                .flat_map(|text| http::answer(&framed("application/json", text)));
             streams.into_iter().chain(wholes).collect()
         }
         _ => Vec::new(),
@@ -130,7 +130,7 @@ fn stream(text: &[u8]) -> Vec<Vec<u8>> {
     let begin = &text[..text.len().min(BYTES_MAX)];
     let end = &text[text.len().saturating_sub(1500)..];
     let of = |api: u8, text: &[u8]| [&[api, 40, 2, 0, 0x40, 0x31, 0x80], text].concat();
-    [0, 1, 2, 3, 0xf0]
+    [0, 1, 2, 3, 4, 5, 6, 7, 0xf0]
         .into_iter()
         .flat_map(|api| [of(api, begin), of(api, end)])
         .collect()
@@ -138,8 +138,16 @@ fn stream(text: &[u8]) -> Vec<Vec<u8>> {
 
 fn body(text: &[u8]) -> Vec<Vec<u8>> {
     let text = &text[..text.len().min(BYTES_MAX)];
-    let of = |flags: u8| [&[flags], &b"\x05model\x04user"[..], &[0xff, 0x00], text].concat();
-    vec![of(0), of(1), of(29)]
+    let of = |flags: u8, path: &[u8], budget: u16| {
+        let path = [&[path.len() as u8], path].concat();
+        [&[flags], &b"\x05model"[..], &path, &budget.to_le_bytes(), text].concat()
+    };
+    vec![
+        of(0, b"user", 255),
+        of(1, b"a..b", 30),
+        of(4, b"a.a.a.a.a.a.a.a.a.a", 0),
+        of(12, b"", 60000),
+    ]
 }
 
 /// The form in one piece and cut, as it is and with a stretch of it repeated.
@@ -198,7 +206,7 @@ fn request(body: &[u8]) -> Vec<u8> {
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-model: m\r\ncontent-length: ";
     let body = &body[..body.len().min(BYTES_MAX)];
     [
-        &[1, 0, 0x80],
+        &[0, 0, 1, 0, 0x80],
         format!("{head}{}\r\n\r\n", body.len()).as_bytes(),
         body,
     ]
@@ -214,19 +222,17 @@ fn framed(content_type: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn answer(text: &[u8]) -> Vec<Vec<u8>> {
-    (0..32)
-        .step_by(3)
-        .map(|flags| [&[flags, 0], text].concat())
-        .collect()
-}
-
 /// The text with the bytes that stand for long parts.
 fn long(text: &str) -> Vec<u8> {
+    with_signs(text, &[("<LONGER>", 0xfe), ("<LONG>", 0xff)])
+}
+
+/// The text with bytes in the place of these names.
+fn with_signs(text: &str, signs: &[(&str, u8)]) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
-    for (name, byte) in [("<LONGER>", 0xfe), ("<LONG>", 0xff)] {
+    for (name, byte) in signs {
         while let Some(at) = memchr::memmem::find(&bytes, name.as_bytes()) {
-            bytes.splice(at..at + name.len(), [byte]);
+            bytes.splice(at..at + name.len(), [*byte]);
         }
     }
     bytes
@@ -247,7 +253,7 @@ fn noise(seed: u64) -> Vec<u8> {
         .collect()
 }
 
-const STREAMS: [&str; 15] = [
+const STREAMS: [&str; 21] = [
     "data: {\"choices\":[],\"usage\":{}}\n\n: <LONG>\ndata: <LONG>\n\ndata: <LONGER>\n\n",
     "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2,\"prompt_tokens_details\":{\"cached_tokens\":1}}}\n\ndata: [DONE]\n\n",
     "\u{feff}: c\r\ndata: {\"usage\":null,\r\ndata: \"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\r\n\r\n",
@@ -263,9 +269,15 @@ const STREAMS: [&str; 15] = [
     "data: {\"choices\":[{\"delta\":{\"reasoning\":\"r\",\"tool_calls\":[{\"function\":{\"arguments\":\"{}\"}}],\"audio\":{}}}]}\n\nevent: error\ndata: broken",
     "id: 1\nevent: x\nretry: 5\ndata\n\ndata:\n\n\n\n\r\n: c",
     "data: {\"error\":\"\\ud800\"}\n\ndata: {\"choices\":[{\"text\":\"\u{e9}\u{4f60}\u{1f642} 12,\\n\"}]}\n\n",
+    "event: image_generation.partial_image\ndata: {\"type\":\"image_generation.partial_image\",\"b64_json\":\"AA\"}\n\nevent: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}\n\n",
+    "data: {\"type\":\"speech.audio.delta\",\"audio\":\"AA\"}\n\ndata: {\"type\":\"speech.audio.done\",\"usage\":{\"input_tokens\":1}}\n\ndata: {\"type\":\"error\",\"error\":{\"message\":\"m\"}}\n\n",
+    "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"a\"}\n\ndata: {\"type\":\"x.y\"}\n\ndata: {\"error\":{\"message\":\"m\"}}\n\ndata: {\"choices\":[]}\n\n",
+    "id: 1\nevent: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"usage\":null}}\n\nevent: response.incomplete\ndata: {\"response\":{\"id\":\"resp_1\",\"usage\":{\"input_tokens\":1}}}\n\n",
+    "{\"id\":\"r\",\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}",
+    "{\"type\":\"message\",\"id\":\"m\",\"usage\": {\"input_tokens\":3,\"output_tokens\":4,\"cache_read_input_tokens\":1} }",
 ];
 
-const BODIES: [&str; 14] = [
+const BODIES: [&str; 34] = [
     r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":false},"user":" u "}"#,
     r#" {"stream":true,"stream_options":null,"metadata":{"user_id":"x","user_id":"y"},"max_tokens":1.0,"max_completion_tokens":9007199254740993}"#,
     r#"{"mod\u0065l":"a\"b","a":{"b":{"c":"\ud83d\ude42"}},"x":1e400,"y":-0.0E+1,"z":"\ud800"}"#,
@@ -280,59 +292,24 @@ const BODIES: [&str; 14] = [
     "<html><head><title>502 &amp; more</title></head></html>",
     r#"{"error":{"message": "cut of"#,
     r#"{"detail":[{"loc":["body","x"],"msg":"m"}],"tools":[{"type":"function"}],"prompt":[1,2],"input":["a","b"],"system":"s"}"#,
-];
-
-const REQUESTS: [&str; 17] = [
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}GET /health HTTP/1.1\r\nhost: x\r\n\r\n",
-    "POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nd;x=y\r\n{\"model\":\"m\"}\r\n0\r\nt: 1\r\n\r\n",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{\"model\":\"m\"}",
-    "POST /v1/completions?a=b HTTP/1.0\r\nconnection: keep-alive\r\ncontent-length: 27\r\n\r\n{\"model\":\"m\",\"stream\":true}",
-    "HEAD /v1/models HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/models/m%2Fx HTTP/1.1\r\nhost: x\r\nanthropic-version: 1\r\n\r\n",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
-    "POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nconnection: close, x-a\r\nconnection: te\r\nx-a: 1\r\nte: trailers\r\nupgrade: h2c\r\ncookie: a\r\nauthorization: Bearer wb-client-key\r\nx-request-id: abc\r\ncontent-length: 13\r\n\r\n{\"model\":\"m\"}",
-    "POST /v1/responses HTTP/1.1\r\nhost: a\r\nhost: b\r\nx-forwarded-for: 1.2.3.4, 127.0.0.1\r\nx-model: m\r\nx-weighbridge-explain: 1\r\napi-key: wb-old-key\r\ncontent-length: 2\r\n\r\n{}",
-    "POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: wb-client-key\r\nx-forwarded-for: 1.2.3.4, fd00::1, 10.0.0.1, 127.0.0.2\r\ntransfer-encoding: chunked\r\n\r\n12000\r\n{\"model\":\"m\"}",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n{}",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n folded: 1\r\nx : 1\r\n\r\n",
-    "GET http://other/v1/models HTTP/1.1\r\nhost: x\r\n\r\nOPTIONS * HTTP/1.1\r\nhost: x\r\n\r\nCONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
-    "\r\n\nGET /ready HTTP/1.1\nhost: x\n\n",
-    "POST /v1/messages/count_tokens HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: identity, chunked\r\n\r\nzz\r\n",
-    "DELETE /v1/files/x HTTP/1.1\r\nhost: x\r\n\r\n",
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\n{\"model\":",
-];
-
-const ANSWERS: [&str; 20] = [
-    "HTTP/1.1 400 Bad\r\ncontent-type: application/json\r\ncontent-length: 64\r\n\r\n{\"error\":{\"message\":\"the key wbSECRETupstream\",\"type\":\"t\",\"code\":1}}",
-    "HTTP/1.1 401 No\r\ncontent-type: application/json\r\ncontent-length: 70\r\n\r\n{\"type\":\"error\",\"error\":{\"message\":\"wbSECRETupstream\",\"type\":\"typed\"}}",
-    "HTTP/1.1 200 OK\r\nx-a: wbSECRETupstream\r\ncontent-type: application/json\r\ncontent-length: 45\r\n\r\n{\"error\":{\"message\":\"wbSECRETupstream\",\"a\":1}}",
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 60\r\n\r\ndata: {\"error\":{\"message\":\"wbSECRETupstream\",\"code\":500}}\n\n ",
-    "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\nkeep-alive: timeout=5\r\n\r\n{}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison",
-    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nt: 1\r\n\r\n",
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nb\r\ndata: {}\r\n\r\n\r\n0\r\n\r\n",
-    "HTTP/1.1 429 Too Many Requests\r\nretry-after: 2.5\r\ncontent-length: 28\r\ncontent-type: application/json\r\n\r\n{\"error\":{\"message\":\"slow\"}}",
-    "HTTP/1.1 503 X\r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\ncontent-length: 0\r\n\r\n",
-    "HTTP/1.1 302 Found\r\nlocation: http://x/\r\nset-cookie: a\r\ncontent-length: 0\r\n\r\n",
-    "HTTP/1.0 200 OK\r\n\r\n{\"choices\":[]}",
-    "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-    "HTTP/1.1 200 OK\r\ncontent-length: 10\r\ncontent-length: 11\r\n\r\n{}",
-    "HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 2\r\nconnection: x-drop\r\nx-drop: 1\r\nx-weighbridge-route: r\r\n\r\n{}",
-    "HTTP/1.1 204 No Content\r\n\r\n",
-    "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\nabc",
-    "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\u{1f}ab",
-    "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: x\r\ncontent-type: text/html\r\ncontent-length: 26\r\n\r\n<title>wbSECRET no</title>",
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 44\r\n\r\ndata: {\"error\":{\"message\":\"m\",\"code\":500}}\n\n",
-    "garbage\r\n\r\n",
-];
-
-const CONFIGS: [&str; 9] = [
-    "auth: none\ncors: {origins: [https://app.example, 'http://localhost:5173', 'https://[::1]:1']}\npools: [{name: a, endpoints: ['http://h:1']}]\n",
-    "pools:\n  - {name: a, discovery: {dns: 'engines.example:8000'}}\n  - {name: b, discovery: {dns: _http._tcp.engines.example}}\n  - {name: c, discovery: {file: endpoints.yaml}}\n  - {name: d, discovery: {dns: {name: x.example., port: 1, scheme: https, path: /y/v1, resolver: ['127.0.0.1:53', '::1'], ttl_min: 1s, ttl_max: 2s, empty_after: 3s}}}\n",
-    "pools: [{name: a, http: 2, endpoints: ['http://h:1']}]\nroutes: [{name: r, targets: [a], heartbeat: 5s, on_disconnect: finish, fallback: [{route: a, on: [5xx, 429, timeout, context_length, unavailable]}]}]\n",
-    "pools: &p [{<<: {}, name: &n a, endpoints: [*n, 'http://[::1]:1/?q=${KEY}']}]\nroutes: [{name: r, targets: [{pool: *n, weight: 1e-3}]}]",
-    "admin: {listen: 127.0.0.1:0, token: wbSECRET-admin}\npools:\n  - name: a\n    kind: openai\n    api_keys: [wbSECRET-one, '${KEY}']\n    endpoints: [{name: x, url: '${URL}', weight: 2, labels: {gpu: A100}}]\n    tls: {ca: x.pem, server_name: h}\n",
-    "auth: keys\nkeys:\n  - {name: k, key_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, expires: 2027-01-01, models: ['a*'], tenant: t, tier: x}\npools: [{name: a, endpoints: ['http://h:1']}]\n",
-    "version: 1\nserver: {listen: 0.0.0.0:1, max_body: 1MiB, max_connections: 9, drain_delay: 1s, drain_timeout: 2m, trusted_proxies: [10.0.0.0/8, '::1'], headers: minimal, zone: z}\nauth: none\nlog: {level: debug, requests: 0.5, slow: 2s}\npools: [{name: a, endpoints: ['http://h:1'], max_inflight: 3, health: {type: http, path: /x, interval: 1s, timeout: 1s, unhealthy_after: 2, healthy_after: 1, expect: [200]}, breaker: false, cooldown: {default: 1s, max: 2s}, fail_open: false, ramp: 0s, keepalive: 1s, stall_after: 9s, timeouts: {connect: 1s, first_byte: 1s, idle: 1s, total: 1s, stream_total: 1h}}]\n",
-    "pools: [{name: a, endpoints: ['http://h:1']}, {name: b, endpoints: ['http://i:1', 'http://i:1']}]\nroutes:\n  - name: r\n    targets: [a, {pool: b, order: 2, name: c}]\n    policies: {session_affinity: {weight: 2, keys: [header.x, body.user, ip]}, least_inflight: {}}\n    picker: max\n    spill: true\n    usage: inject\n    retry: {max_attempts: 2, on: [connect, reset, timeout, 429, '503'], budget: {ratio: 0.1, floor_per_second: 1, window: 5s}, move_on_after: 3s}\n    fallback: [{route: s, on: [unavailable]}]\n  - {name: s, targets: [{pool: a, weight: 1}, {pool: b, weight: 0}], retry: false}\n",
-    "a: !x |\n  ${NONE:-x}$$\n? b\n: [1, 'it''s', \"\\u00e9\"] # c\n---\n...\n",
+    "",
+    " \n",
+    r#"{"stream":1}"#,
+    r#"{"stream":true,"stream_options":3,"model":"m"}"#,
+    r#"{"stream":true,"stream_options":{"include_usage":1}}"#,
+    r#"{"stream":true,"stream_options":{"include_usage":null},"previous_response_id":"r"}"#,
+    r#"{"stream":true,"model":"m","stream_options":{"include_usage":false},"max_output_tokens":5}"#,
+    r#"{"stream":true}"#,
+    r#"{"messages":[{"role":"user","content":"caf\u00e9 café 你好 한국어 \uff01 ！ 12345 \n\n\t  x"},{"content":[{"type":"text","text":"Привет γειά ✓ \u2028 🙂🙂 “q” \u3000"},{"type":"image_url","image_url":{"url":"data:"}}]}],"functions":[{"name":"f"}]}"#,
+    r#"{"prompt":"Привет café 你好 ✓ … 　x","instructions":[[[[[[[["deep"]]]]]]]],"input":[1,true,null,{"a":{"b":["c"]}}]}"#,
+    r#"{"choices":[{"message":{"role":"assistant","content":"hello there 12","tool_calls":[{"function":{"arguments":"{}"}}]},"finish_reason":"stop"},{"text":"x"}],"output":[{"type":"message","content":[{"text":"y"}]}],"content":[{"type":"text","text":"z"}]}"#,
+    r#""a string as an error""#,
+    r#""broken"#,
+    "[]",
+    "[1]",
+    "[2026-11-29 10:00] ERROR the engine is down",
+    "plain words\nof two lines",
+    r#"{"error":{"message":"<!DOCTYPE html><html><head><title>Bad gateway</title></head></html>","type":"t"}}"#,
+    r#"{"error":{"message":"the whole of it","type":"t"} and then broken"#,
+    "<html><body>no title</body></html>",
 ];

@@ -6,14 +6,19 @@ use crate::sse::{self, Block};
 use bytes::Bytes;
 use weighbridge_wire::sse::{Event, EventKind, Scanner};
 use weighbridge_wire::{
-    Api, Counted, ErrorBody, InBandError, StreamObserver, UnaskedUsage, Usage, body_error, body_usage,
+    Api, Counted, ErrorBody, InBandError, StreamObserver, UnaskedUsage, Usage, body_error, body_id,
+    body_usage, end_usage,
 };
 
-const APIS: [Api; 4] = [
+const APIS: [Api; 8] = [
     Api::ChatCompletions,
     Api::Completions,
     Api::Responses,
     Api::Messages,
+    Api::ImageGenerations,
+    Api::Speech,
+    Api::Transcriptions,
+    Api::Passthrough,
 ];
 
 /// Stands for more than the filter holds back.
@@ -39,10 +44,22 @@ pub fn check(data: &[u8]) {
     check_small_scanner(&stream, &parts, limit);
     check_observer(api, &stream, &parts);
     check_filter(&stream, &parts);
-    let _ = body_usage(api, &stream);
+    check_whole(api, &stream);
     if let Some(error) = body_error(&stream) {
         assert!(!error.message.is_empty());
     }
+}
+
+/// As an answer in one piece: what its end says of usage is what all of it says. Its id is that of a response.
+fn check_whole(api: Api, body: &[u8]) {
+    let at_end = end_usage(api, body);
+    // Nobody writes the name with escapes, so the end is not searched for that.
+    let escaped = memchr::memmem::find(body, b"\\u").is_some();
+    let once = !escaped && memchr::memmem::find_iter(body, b"\"usage\"").count() == 1;
+    if let Some(usage) = body_usage(api, body).filter(|_| once) {
+        assert_eq!(at_end, Some(usage));
+    }
+    let _ = body_id(body);
 }
 
 /// The stream with the first of each long part written out.
@@ -157,6 +174,8 @@ struct Observed {
     usage: Option<Usage>,
     counted: Option<Counted>,
     error: Option<InBandError>,
+    has_ids: bool,
+    response: Option<Box<str>>,
 }
 
 fn observe(api: Api, parts: &[&[u8]]) -> (Observed, Observed, Option<usize>) {
@@ -172,7 +191,7 @@ fn observe(api: Api, parts: &[&[u8]]) -> (Observed, Observed, Option<usize>) {
         }
         start += part.len();
     }
-    let state = |observer: &StreamObserver, firsts, progress| Observed {
+    let state = |observer: &mut StreamObserver, firsts, progress| Observed {
         events: observer.events(),
         content_events: observer.content_events(),
         firsts,
@@ -186,11 +205,13 @@ fn observe(api: Api, parts: &[&[u8]]) -> (Observed, Observed, Option<usize>) {
         usage: observer.usage(),
         counted: observer.counted(|| 7),
         error: observer.error().cloned(),
+        has_ids: observer.has_ids(),
+        response: observer.take_response_id(),
     };
-    let before = state(&observer, firsts, progress);
+    let before = state(&mut observer, firsts, progress);
     let fed = observer.finish();
     let after = state(
-        &observer,
+        &mut observer,
         firsts + usize::from(fed.first_content),
         progress || fed.progress,
     );

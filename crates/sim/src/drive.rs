@@ -161,11 +161,11 @@ pub enum DriveError {
     #[error("no route {0:?} in the config; its routes are {1}")]
     NoRoute(Arc<str>, String),
     /// A fault names an endpoint that is not there.
-    #[error("fault at {at:?}: no endpoint {endpoint:?}")]
+    #[error("fault at {at:?}: {endpoint}")]
     NoEndpoint {
         /// When.
         at: Duration,
-        /// Pool and endpoint.
+        /// Which is not there, and which are.
         endpoint: String,
     },
     /// The spec contradicts itself.

@@ -79,7 +79,8 @@ pub struct EndpointRun {
     pub gpus: u32,
     /// What one of them costs an hour; the currency is the user's.
     pub gpu_hour: f64,
-    /// Time in service: from its start, or its addition, to the end of the run or its removal.
+    /// Time for which it takes its GPUs: from its start, or its addition, to the end of the run, or after its removal to the end
+    /// of what ran there.
     pub in_service: Duration,
     /// Time in which its engine computed.
     pub busy: Duration,

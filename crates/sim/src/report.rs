@@ -61,6 +61,9 @@ pub struct About {
     /// Bounds of the time to first token that plots show, seconds: the objective's, or those of the classes.
     #[serde(skip)]
     pub first_token_bounds: Vec<f64>,
+    /// What a search has found, a sentence per policy: the answer, where one was asked for.
+    #[serde(skip)]
+    pub found: Vec<String>,
     /// What a reader should know: rows that were left out, estimates, faults.
     pub notes: Vec<String>,
 }

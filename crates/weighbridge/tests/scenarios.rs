@@ -77,6 +77,20 @@ fn an_expectation_that_does_not_hold_is_told_with_its_value() {
 }
 
 #[test]
+fn a_class_that_is_none_is_told() {
+    let output = changed(
+        "hit_ratio, at_least: 0.9}",
+        "hit_ratio, class: night, at_least: 0.9}",
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("all requests are of one class"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
 fn what_a_scenario_cannot_mean_is_refused_before_it_runs() {
     let cases = [
         (

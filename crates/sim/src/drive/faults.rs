@@ -15,7 +15,12 @@ impl Loop<'_> {
         let Some(place) = self.slots.find(&fault.endpoint) else {
             return Err(DriveError::NoEndpoint {
                 at: fault.at,
-                endpoint: format!("{}/{}", fault.endpoint.0, fault.endpoint.1),
+                endpoint: format!(
+                    "no endpoint {}/{}; there are {}",
+                    fault.endpoint.0,
+                    fault.endpoint.1,
+                    self.slots.names()
+                ),
             });
         };
         match fault.kind {
@@ -75,9 +80,10 @@ impl Loop<'_> {
         let taken = self.slots.find(&fault.endpoint).is_some();
         let Some(pool) = pool.filter(|_| !taken) else {
             let why = if taken {
-                " is there already"
+                " is there already".to_owned()
             } else {
-                ": no such pool"
+                let names: Vec<&str> = self.spec.pools.iter().map(|pool| &*pool.name).collect();
+                format!(": no such pool; there are {}", names.join(", "))
             };
             return Err(DriveError::NoEndpoint {
                 at: fault.at,

@@ -20,6 +20,8 @@ pub(super) struct Slot {
     pub(super) inflight: u32,
     joined: Duration,
     left: Option<Duration>,
+    /// When its last request ended.
+    last_end: Duration,
     busy_since: Option<Duration>,
     /// Told apart from entries of the agenda that are out of date.
     version: u32,
@@ -62,6 +64,7 @@ impl Slots {
             inflight: 0,
             joined: now,
             left: None,
+            last_end: now,
             busy_since: None,
             version: 0,
             read: (now, Stats::default()),
@@ -80,6 +83,18 @@ impl Slots {
     pub(super) fn find(&self, (pool, name): &(Arc<str>, Arc<str>)) -> Option<usize> {
         let is = |slot: &Slot| slot.run.pool == *pool && slot.run.name == *name && slot.left.is_none();
         self.slots.iter().position(is)
+    }
+
+    /// The endpoints that are members of their pools, for a person; many are cut short.
+    pub(super) fn names(&self) -> String {
+        const SHOWN: usize = 12;
+        let members = || self.slots.iter().filter(|slot| slot.left.is_none());
+        let shown = members()
+            .take(SHOWN)
+            .map(|slot| format!("{}/{}", slot.run.pool, slot.run.name));
+        let more = members().count().saturating_sub(SHOWN);
+        let shown: Vec<String> = shown.chain((more > 0).then(|| format!("{more} more"))).collect();
+        shown.join(", ")
     }
 
     /// When the first engine has something to do.
@@ -182,6 +197,7 @@ impl Slots {
         match (next, place.busy_since) {
             (Some(_), None) => place.busy_since = Some(now),
             (None, Some(since)) => {
+                place.last_end = now;
                 place.run.busy += now.saturating_sub(since);
                 place.busy_since = None;
             }
@@ -267,7 +283,9 @@ impl Slots {
                 slot.run.busy += ended.saturating_sub(since);
             }
             slot.run.preemptions += slot.engine.stats().preemptions;
-            slot.run.in_service = slot.left.unwrap_or(ended).min(ended).saturating_sub(slot.joined);
+            // Who has left goes on until what runs there is done, and takes its GPUs that long.
+            let left = slot.left.map_or(ended, |left| left.max(slot.last_end));
+            slot.run.in_service = left.min(ended).saturating_sub(slot.joined);
             slot.run
         };
         self.slots.into_iter().map(finished).collect()

@@ -223,6 +223,15 @@ fn requests() -> Vec<Figure> {
                 }),
             ),
             served(
+                "timed_out",
+                "timed out (504)",
+                count(Less),
+                (
+                    "No first token within timeouts.first_byte; times below are those of the others.",
+                    |s| some(s.timed_out),
+                ),
+            ),
+            served(
                 "failed",
                 "failed",
                 count(Less),

@@ -52,7 +52,7 @@ pub(super) fn rows(report: &Report) -> Vec<Row> {
 }
 
 /// Figures that say nothing when they are 0 everywhere.
-const ONLY_WHERE_SOME: [&str; 2] = ["unavailable", "too_long"];
+const ONLY_WHERE_SOME: [&str; 3] = ["unavailable", "too_long", "timed_out"];
 
 fn row(policies: &[Policy], figure: &Figure) -> Option<Row> {
     let spreads: Vec<Option<Spread>> = policies.iter().map(|policy| spread(policy, figure)).collect();

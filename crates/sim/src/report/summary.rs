@@ -64,6 +64,8 @@ pub struct Served {
     pub unavailable: u64,
     /// Longer than any engine's context.
     pub too_long: u64,
+    /// No first token came in time: 504.
+    pub timed_out: u64,
     /// Its engine failed and no other took it.
     pub failed: u64,
     /// From the client's sending to the first token.
@@ -295,6 +297,7 @@ impl Whole<'_> {
             rejected: count(Fate::Rejected),
             unavailable: count(Fate::Unavailable),
             too_long: count(Fate::TooLong),
+            timed_out: count(Fate::TimedOut),
             failed: count(Fate::Failed),
             ttft: times.ttft.distribution(),
             tpot: times.tpot.distribution(),

@@ -7,6 +7,9 @@ use super::{Policy, Report, numbers};
 /// The result in sentences: which policy is better, by how much, and whether that is more than chance.
 #[must_use]
 pub fn headline(report: &Report) -> Vec<String> {
+    if !report.about.found.is_empty() {
+        return report.about.found.clone();
+    }
     let figures = figures(&report.about.objectives);
     let words = Words {
         report,

@@ -150,7 +150,7 @@ pub enum ReadError {
     },
     /// None of the first lines looks like a known format.
     #[error("{}", unknown(.0))]
-    Unknown(String),
+    Unknown(&'static str),
     /// No row could be read.
     #[error("no request in this trace of format {format}: {rows} bad rows, the first at {first}\n{FORMATS}")]
     Nothing {
@@ -178,8 +178,25 @@ const FORMATS: &str = "Formats that can be read, one row a line:\n\
     \x20 gateway        the gateway's request log: {\"time\": \"2026-05-04T10:00:00Z\", \"request_id\": …, \
     \"prompt_tokens\": 374, \"completion_tokens\": 44, …}";
 
-fn unknown(first: &str) -> String {
-    format!("the format of this trace is not known; its first line is: {first}\n{FORMATS}")
+fn unknown(shape: &str) -> String {
+    format!("the format of this trace is not known; its first line is {shape}\n{FORMATS}")
+}
+
+const PACKED: &str = "no text; unpack what is packed: zcat FILE.gz | weighbridge simulate --trace /dev/stdin";
+
+/// What a line is, without its contents: a file that is given by mistake may hold anything, keys too.
+fn shape(line: &str) -> &'static str {
+    if line.starts_with("\u{1f}") || line.contains('\0') || line.contains('\u{fffd}') {
+        PACKED
+    } else if json::keys(line).is_some() {
+        "a JSON object with none of the fields below"
+    } else if line.trim_start().starts_with(['{', '[']) {
+        "no whole JSON object"
+    } else if line.contains(',') {
+        "text with commas, without the columns below"
+    } else {
+        "text that is neither JSON nor CSV"
+    }
 }
 
 /// Reads a trace in `format`, or in the one that its first lines look like. `name` goes into the workload.
@@ -198,11 +215,10 @@ pub fn read(source: impl BufRead, name: &str, format: Option<Format>) -> Result<
         first.push(line);
     }
     let Some(format) = found else {
-        let shown = first.first().map(|line| match &line.text {
-            Ok(text) => shorten(text),
-            Err(wrong) => wrong.value.clone(),
-        });
-        return Err(shown.map_or(ReadError::Empty, ReadError::Unknown));
+        let shape = first
+            .first()
+            .map(|line| line.text.as_ref().map_or(PACKED, |text| shape(text)));
+        return Err(shape.map_or(ReadError::Empty, ReadError::Unknown));
     };
     let mut collector = Collector::new(name, format);
     for line in first {

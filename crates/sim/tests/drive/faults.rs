@@ -98,7 +98,13 @@ fn who_joins_serves_once_it_has_loaded_and_who_leaves_finishes() {
         on_second(21.0, 40.0)
     );
     assert_eq!(on_second(40.1, 60.0), 199);
-    assert_eq!(run.endpoints[0].in_service, seconds(40.0));
+    let last = run
+        .records
+        .iter()
+        .filter(|record| record.endpoint == Some(0))
+        .map(|record| record.ended);
+    assert_eq!(Some(run.endpoints[0].in_service), last.max());
+    assert!(run.endpoints[0].busy <= run.endpoints[0].in_service);
 }
 
 /// 40 requests at once on two engines, one of which takes a hundred times as long.
@@ -126,6 +132,8 @@ fn an_attempt_without_a_token_in_time_is_given_up() {
     for record in late {
         assert_eq!(record.ended - record.arrived, seconds(1.0));
     }
+    let served = weighbridge_sim::report::Summary::of(&run, &workload, &Default::default()).served;
+    assert_eq!((served.answered, served.timed_out, served.requests), (20, 20, 40));
 }
 
 #[test]
@@ -184,6 +192,9 @@ proptest! {
         let run = driven(&setup, &steady(120, 0.07)).unwrap();
         prop_assert_eq!(run.records.len(), 120);
         prop_assert!(run.records.iter().all(|record| record.ended >= record.arrived));
+        let served = weighbridge_sim::report::Summary::of(&run, &steady(120, 0.07), &Default::default()).served;
+        let refused = served.rejected + served.unavailable + served.too_long + served.timed_out;
+        prop_assert_eq!(served.answered + refused + served.failed, served.requests);
         prop_assert_eq!(&run, &driven(&setup, &steady(120, 0.07)).unwrap());
     }
 }

@@ -136,8 +136,22 @@ impl Started {
     }
 }
 
+/// The log of the process before, whose end may be what somebody wants to replay, stays as `FILE.before`.
+fn keep_before(path: &std::path::Path) {
+    let is_log = std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() > 0);
+    if !is_log {
+        return;
+    }
+    let mut before = path.as_os_str().to_owned();
+    before.push(".before");
+    if let Err(error) = std::fs::rename(path, &before) {
+        tracing::warn!(%error, "the event log of the process before cannot be kept");
+    }
+}
+
 fn start(args: &Args, config: Config) -> Result<Started, Failure> {
     let event_log = args.event_log.as_ref().map(|path| {
+        keep_before(path);
         let file = std::fs::File::create(path)
             .map_err(|error| Failure::BadInput(format!("--event-log {}: {error}", path.display())))?;
         Ok(EventLog::new(Box::new(file), args.event_log_max))

@@ -114,7 +114,7 @@ struct FleetArgs {
     #[arg(long, value_name = "N")]
     endpoints: Vec<String>,
     /// Replicas of the gateway that do not know of each other's requests.
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = few)]
     replicas: NonZeroU32,
     /// Something that goes wrong, see below; may be given several times.
     #[arg(long, value_name = "FAULT", value_parser = faults::parse)]
@@ -141,7 +141,7 @@ struct RunArgs {
     #[arg(long, requires = "slo", conflicts_with = "max_rate")]
     size: bool,
     /// Most engines that --size tries.
-    #[arg(long, value_name = "N", default_value_t = 256, requires = "size")]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "size")]
     size_max: u32,
     /// Find the highest rate at which each policy keeps --slo on the given engines, within 2 %.
     #[arg(long, requires = "slo")]
@@ -169,6 +169,15 @@ fn positive(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "a number above 0 is wanted".to_owned())
+}
+
+/// From 1 to 1,000: each replica has all of the scheduler's state.
+fn few(text: &str) -> Result<NonZeroU32, String> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number: &NonZeroU32| number.get() <= 1000);
+    number.ok_or_else(|| "a number from 1 to 1000 is wanted".to_owned())
 }
 
 fn objectives(text: &str) -> Result<Objectives, String> {

@@ -72,6 +72,7 @@ fn sec1_no_command_prints_a_secret() {
                     &request,
                 ],
             ],
+            "simulate" => simulations(),
             other => panic!("say how to run `{other}` here, so that what it prints is searched"),
         };
         for call in calls {
@@ -81,4 +82,35 @@ fn sec1_no_command_prints_a_secret() {
             }
         }
     }
+}
+
+/// Ways to simulate with what stands beside the config, and with files that are none of what they are given as.
+fn simulations() -> Vec<Vec<&'static str>> {
+    vec![
+        vec![
+            "--config",
+            "weighbridge.yaml",
+            "--route",
+            "rotated",
+            "--first",
+            "20",
+        ],
+        vec![
+            "--config",
+            "weighbridge.yaml",
+            "--route",
+            "rotated",
+            "--first",
+            "20",
+            "--json",
+        ],
+        // One route of several is to be named.
+        vec!["--config", "weighbridge.yaml"],
+        vec!["--config", "second.key"],
+        vec!["--trace", "second.key"],
+        vec!["--workload", "./second.key"],
+        vec!["--scenario", "second.key"],
+        vec!["--engine", "weighbridge.yaml"],
+        vec!["--replay", "second.key"],
+    ]
 }

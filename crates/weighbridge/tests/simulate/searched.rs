@@ -16,7 +16,7 @@ fn the_fewest_engines_keep_the_objective_and_one_less_does_not() {
     let fewer = document(dir.path(), &format!("{traffic} --endpoints {}", engines - 1));
     assert_eq!(fewer["policies"][0]["runs"][0]["slo"][0]["met"], false);
     assert!(
-        sized["about"]["notes"]
+        sized["headline"]
             .to_string()
             .contains("are the fewest that keep the objectives")
     );

@@ -89,6 +89,9 @@ impl Rows for Mooncake {
                 end_to_end: bound("e2e_ms", slo.e2e_ms)?,
             })
         });
+        if fields.max_concurrency == Some(0) {
+            return Err(Wrong::new("`max_concurrency` must be at least 1", 0));
+        }
         let think = Duration::from_nanos(nanos("think_ms", fields.think_ms.unwrap_or(0.0))?);
         let row = Row {
             at: i128::from(nanos("timestamp", fields.timestamp)?),

@@ -17,7 +17,7 @@ pub(super) fn report(args: &Args, searched: &Searched) -> Result<Report, Failure
     let mut about = About::of(&workload, &plan.objectives);
     about.version = env!("CARGO_PKG_VERSION").to_owned();
     about.seeds.clone_from(&plan.seeds);
-    about.notes.extend(searched.found.iter().cloned());
+    about.found.clone_from(&searched.found);
     about.notes.extend(plan.traffic.notes.iter().cloned());
     if plan.traffic.is_fixed() && plan.seeds.len() > 1 {
         about.notes.push(

@@ -38,8 +38,8 @@ pub(super) fn parse(text: &str) -> Result<Planned, String> {
                 factor
                     .parse::<f64>()
                     .ok()
-                    .filter(|factor| factor.is_finite() && *factor > 0.0)
-                    .ok_or_else(|| format!("`{factor}` after `*` is no number above 0"))?,
+                    .filter(|factor| (1e-3..=1e6).contains(factor))
+                    .ok_or_else(|| format!("`{factor}` after `*` is no number from 0.001 to 1000000"))?,
             ),
         ),
         None => (when, None),
@@ -174,8 +174,8 @@ mod tests {
             ("die:p/e@5", "has no unit"),
             ("die:p/e@5s*2", "takes no *FACTOR"),
             ("slow:p/e@5s", "how many times as slow"),
-            ("slow:p/e@5s*0", "is no number above 0"),
-            ("slow:p/e@5s*x", "is no number above 0"),
+            ("slow:p/e@5s*0", "is no number from 0.001 to 1000000"),
+            ("slow:p/e@5s*x", "is no number from 0.001 to 1000000"),
             ("stale:p/e@5s", "for how long"),
             ("flap:p/e@5s+1s*1.5", "how often"),
             ("add:p/e@5s+1s", "takes no +LASTS"),

@@ -109,7 +109,7 @@ impl Scenario {
                 ))
             })?,
         };
-        let scenario: Self = serde_saphyr::from_str(&text).map_err(|error| bad(error.to_string()))?;
+        let scenario: Self = super::workloads::from_yaml(&text).map_err(bad)?;
         scenario.check().map_err(bad)?;
         Ok(scenario)
     }
@@ -256,6 +256,18 @@ impl Expectation {
         let (Some(figure), Some(Policy { runs, .. })) = (figure, runs) else {
             return Err(format!("{} was not simulated", self.what()));
         };
+        if let (Some(class), Some(run)) = (&self.class, runs.first())
+            && !run.by_class.iter().any(|part| part.name == *class)
+        {
+            let names: Vec<&str> = run.by_class.iter().map(|part| part.name.as_str()).collect();
+            return Err(match names.as_slice() {
+                [] => format!(
+                    "{}: all requests are of one class; leave `class` out",
+                    self.what()
+                ),
+                _ => format!("{}: no such class; there are {}", self.what(), names.join(", ")),
+            });
+        }
         let of = |summary: &weighbridge_sim::report::Summary| match &self.class {
             None => figure.of(summary),
             Some(class) => {

@@ -13,6 +13,9 @@ const UNANSWERED_MAX: f64 = 0.01;
 /// How exactly the highest rate is found.
 const PRECISION: f64 = 0.02;
 
+/// Where the search for the highest rate ends.
+const FACTOR_MAX: f64 = 1024.0;
+
 /// The runs that the report is about, and what was found on the way.
 pub(super) struct Searched {
     pub(super) plan: Plan,
@@ -45,12 +48,20 @@ pub(super) fn searched(args: &RunArgs, plan: Plan) -> Result<Searched, Failure> 
         let told = if args.size {
             size(&plan, candidate, args.size_max)?.map(|engines| {
                 candidates[place] = candidate.with_engines(engines as usize);
-                format!("{name}: {engines} engines in each pool are the fewest that keep the objectives")
+                match engines {
+                    1 => format!("{name}: one engine in each pool keeps the objectives."),
+                    _ => format!(
+                        "{name}: {engines} engines in each pool are the fewest that keep the objectives."
+                    ),
+                }
             })
         } else if args.max_rate {
             rate(&plan, candidate)?.map(|factor| {
                 factors[place] = factor;
-                format!("{name}: the objectives are kept up to {factor:.2} times the given rate (within 2 %)")
+                match factor >= FACTOR_MAX {
+                    true => format!("{name}: the objectives are kept at {factor:.0} times the given rate too, which is where the search ends."),
+                    false => format!("{name}: the objectives are kept up to {factor:.2} times the given rate (within 2 %)."),
+                }
             })
         } else {
             continue;
@@ -58,11 +69,11 @@ pub(super) fn searched(args: &RunArgs, plan: Plan) -> Result<Searched, Failure> 
         match told {
             Some(told) => found.push(told),
             None if args.size => missed.push(format!(
-                "{name}: {} engines in each pool do not keep the objectives",
+                "{name}: {} engines in each pool do not keep the objectives.",
                 args.size_max
             )),
             None => missed.push(format!(
-                "{name}: the objectives are not kept at a thousandth of the rate either"
+                "{name}: the objectives are not kept at a thousandth of the rate either."
             )),
         }
     }

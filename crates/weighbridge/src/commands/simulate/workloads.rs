@@ -183,7 +183,14 @@ fn spec(name: &str) -> Result<Spec, Failure> {
         });
     }
     let text = read_small(path).map_err(bad)?;
-    serde_saphyr::from_str(&text).map_err(|error| bad(error.to_string()))
+    from_yaml(&text).map_err(bad)
+}
+
+/// Reads what a person writes. An error has its place and no line of the file: one that is given by mistake may hold anything,
+/// keys too.
+pub(super) fn from_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
 /// A file that a person writes.

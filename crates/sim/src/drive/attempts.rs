@@ -54,15 +54,10 @@ impl Loop<'_> {
         inflight[place] += 1;
         match self.send(index, (number, place, 1)) {
             Ok(()) => Ok(()),
-            Err(Refused::Down) => self.settle(index, Outcome::Refused, false),
-            Err(Refused::TooLong) => self.settle(
-                index,
-                Outcome::Status {
-                    code: 400,
-                    retry_after: None,
-                },
-                true,
-            ),
+            Err(refused) => {
+                let (outcome, too_long) = told(&refused);
+                self.settle(index, outcome, too_long)
+            }
         }
     }
 
@@ -160,14 +155,7 @@ impl Loop<'_> {
         }
         match &mut self.routers[flight.replica] {
             Router::Scheduler(_) => {
-                let ended = Event::Ended(Ended {
-                    request: RequestId(u64::from(index)),
-                    attempt: flight.attempt,
-                    outcome,
-                    committed: flight.first.is_some(),
-                    too_long,
-                });
-                self.note(index, outcome, too_long);
+                let ended = self.attempt_ended(index, flight.attempt, (outcome, too_long));
                 self.tell(flight.replica, ended)
             }
             Router::Baseline { baseline, inflight } => {
@@ -176,6 +164,19 @@ impl Loop<'_> {
                 self.end(index, fate(outcome, too_long))
             }
         }
+    }
+
+    /// Keeps how an attempt ended, and gives what its scheduler is to hear of it.
+    fn attempt_ended(&mut self, index: u32, attempt: u32, (outcome, too_long): (Outcome, bool)) -> Event {
+        self.note(index, outcome, too_long);
+        let flight = self.flights[index as usize];
+        Event::Ended(Ended {
+            request: RequestId(u64::from(index)),
+            attempt,
+            outcome,
+            committed: flight.is_some_and(|flight| flight.first.is_some()),
+            too_long,
+        })
     }
 
     /// Adds a finished attempt to the endpoint's counts.
@@ -247,25 +248,11 @@ impl Loop<'_> {
         else {
             return;
         };
-        let (outcome, too_long) = match self.send(index, (replica, place, dispatch.attempt)) {
-            Ok(()) => return,
-            Err(Refused::Down) => (Outcome::Refused, false),
-            Err(Refused::TooLong) => (
-                Outcome::Status {
-                    code: 400,
-                    retry_after: None,
-                },
-                true,
-            ),
+        let Err(refused) = self.send(index, (replica, place, dispatch.attempt)) else {
+            return;
         };
-        self.note(index, outcome, too_long);
-        let ended = Event::Ended(Ended {
-            request: dispatch.request,
-            attempt: dispatch.attempt,
-            outcome,
-            committed: false,
-            too_long,
-        });
+        let (outcome, too_long) = told(&refused);
+        let ended = self.attempt_ended(index, dispatch.attempt, (outcome, too_long));
         self.todo.push_back((replica, ended));
     }
 
@@ -340,6 +327,18 @@ impl Loop<'_> {
             self.plan(self.now, Due::Sent(next));
         }
         Ok(())
+    }
+}
+
+/// What a refusal looks like from the gateway: the outcome, and whether the prompt is said to be too long.
+fn told(refused: &Refused) -> (Outcome, bool) {
+    match refused {
+        Refused::Down => (Outcome::Refused, false),
+        Refused::TooLong => {
+            let code = 400;
+            let retry_after = None;
+            (Outcome::Status { code, retry_after }, true)
+        }
     }
 }
 

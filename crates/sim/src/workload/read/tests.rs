@@ -255,6 +255,14 @@ fn a_source_that_fails_says_where() {
     assert_eq!(error, "reading stopped at line 2: the disk is gone");
 }
 
+/// A first line with a byte order mark and nothing else is blank.
+#[test]
+fn a_lone_byte_order_mark_is_no_row() {
+    let row = r#"{"timestamp":0,"input_length":5,"output_length":1,"hash_ids":[]}"#;
+    let found = read(format!("\u{feff}\n{row}\n").as_bytes(), "any", None).unwrap();
+    assert_eq!((found.workload.requests.len(), found.bad_total), (1, 0));
+}
+
 /// A row of some format, whole or not.
 fn some_row() -> impl Strategy<Value = String> {
     let number = prop_oneof![
@@ -289,7 +297,9 @@ proptest! {
         format in prop::option::of(prop::sample::select(Format::ALL.to_vec())),
     ) {
         let text = rows.join("\n");
-        let lines = text.lines().filter(|line| !line.trim_ascii().is_empty()).count() as u64;
+        // A byte order mark at the start of a file is no part of its first row.
+        let rows = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let lines = rows.lines().filter(|line| !line.trim_ascii().is_empty()).count() as u64;
         match read(text.as_bytes(), "any", format) {
             Ok(read) => {
                 let requests = &read.workload.requests;

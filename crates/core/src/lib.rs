@@ -17,6 +17,7 @@ pub mod explain;
 mod health;
 pub mod ids;
 pub mod policies;
+pub mod prefix;
 pub mod replay;
 mod requests;
 mod rng;

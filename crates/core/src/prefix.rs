@@ -61,6 +61,15 @@ pub struct Limits {
     pub idle_max: Option<Duration>,
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes_max: 256 << 20,
+            idle_max: None,
+        }
+    }
+}
+
 /// See the module. Holders are small numbers, such as slots of endpoints; memory grows with the largest.
 #[derive(Clone, Debug)]
 pub struct PrefixIndex {

@@ -55,7 +55,8 @@ pub struct BlockHash(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Memory, in bytes; above it the least recently used are forgotten, whoever holds them. From 512 KiB to 4 GiB: what lies
-    /// outside counts as the nearer end.
+    /// outside counts as the nearer end. What is kept of each holder, some 100 bytes, is in it as long as they are a few
+    /// hundred per MiB.
     pub bytes_max: usize,
     /// How long learned blocks are believed to be there without being used; to within 0.07 s. Events have no age.
     pub idle_max: Option<Duration>,

@@ -81,10 +81,7 @@ impl Scheduler {
     fn pool_of(&mut self, name: &Arc<str>) -> usize {
         let found = self.pools.iter().position(|pool| pool.name == *name);
         found.unwrap_or_else(|| {
-            self.pools.push(Pool {
-                name: Arc::clone(name),
-                ..Pool::default()
-            });
+            self.pools.push(Pool::new(name));
             self.pools.len() - 1
         })
     }

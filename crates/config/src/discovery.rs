@@ -67,6 +67,7 @@ impl PartialEq for Discovered {
         self.spec == other.spec
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
+            && self.endpoint.gpus == other.endpoint.gpus
     }
 }
 
@@ -151,6 +152,7 @@ impl Dns {
                 url,
                 addresses,
                 labels: Vec::new(),
+                gpus: None,
             },
         }
     }

@@ -37,9 +37,9 @@ routes:
         &[
             ":1:18: server.listen: an address and a port are expected here, but this is a number | write `127.0.0.1:8800`",
             ":1:34: server.max_body: `32` has no unit | write `32MiB`; units are B, kB, KB, MB, GB, KiB, MiB, GiB",
-            ":4:5: pools[0].kidn: unknown key `kidn` | did you mean `kind`? known: name, kind, model, description, endpoints, discovery, api_key, api_keys, forward_client_key, http, tls, max_inflight, health, breaker, cooldown, fail_open, ramp, keepalive, stall_after, timeouts",
+            ":4:5: pools[0].kidn: unknown key `kidn` | did you mean `kind`? known: name, kind, model, description, endpoints, discovery, api_key, api_keys, forward_client_key, http, tls, max_inflight, health, breaker, cooldown, fail_open, ramp, keepalive, stall_after, timeouts, scrape",
             ":7:15: pools[0].endpoints[1].url: the URL has no scheme | write `http://host:port` or `https://host`",
-            ":7:26: pools[0].endpoints[1].wieght: unknown key `wieght` | did you mean `weight`? known: name, url, weight, labels",
+            ":7:26: pools[0].endpoints[1].wieght: unknown key `wieght` | did you mean `weight`? known: name, url, weight, labels, gpu_metrics, gpu_index, gpu_uuid",
             ":8:22: pools[0].timeouts.idle: `30` has no unit | write `30s`; units are us, ms, s, m, h, d",
             ":11:18: routes[0].targets[1]: there is no pool `b` | pools: a",
             ":12:16: routes[0].policies.session_afinity: unknown policy `session_afinity` | did you mean `session_affinity`? known: session_affinity, least_inflight",
@@ -138,7 +138,6 @@ fn what_comes_later_is_refused_by_name() {
         ),
         (pool_with("weight: auto"), "pools[0].weight", "weight"),
         (pool_with("weight: 2"), "pools[0].weight", "weight"),
-        (pool_with("scrape: {path: /metrics}"), "pools[0].scrape", "scrape"),
         (pool_with("price: {input: 1}"), "pools[0].price", "price"),
         (pool_with("strengths: [chat]"), "pools[0].strengths", "strengths"),
         (
@@ -151,11 +150,6 @@ fn what_comes_later_is_refused_by_name() {
             "pools: [{name: a, endpoints: [{url: http://h, kv_events: {}}]}]".into(),
             "pools[0].endpoints[0].kv_events",
             "kv_events",
-        ),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, gpu_metrics: x}]}]".into(),
-            "pools[0].endpoints[0].gpu_metrics",
-            "gpu_metrics",
         ),
         (
             "pools: [{name: a, endpoints: [{url: http://h, ranks: 8}]}]".into(),
@@ -291,7 +285,7 @@ fn wrong_types_and_ranges_say_what_is_wanted() {
     check(
         &pool_with("kind: vlm"),
         &[
-            "pools[0].kind: unknown word `vlm` | did you mean `vllm`? known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+            "pools[0].kind: unknown word `vlm` | did you mean `vllm`? known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, lmdeploy, openai, anthropic, gemini, azure, generic",
         ],
     );
     check(
@@ -444,7 +438,7 @@ fn variables_and_secrets_are_refused_without_their_values() {
     check(
         &pool_with("kind: ${KEY}"),
         &[
-            "pools[0].kind: unknown word `${KEY}` | known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+            "pools[0].kind: unknown word `${KEY}` | known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, lmdeploy, openai, anthropic, gemini, azure, generic",
         ],
     );
     // A secret in any place, with anything wrong around it, is never quoted.

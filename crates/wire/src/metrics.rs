@@ -17,7 +17,7 @@ mod signal;
 mod text;
 
 pub use gpu::{GpuReading, GpuSelect, names as gpu_names, read_gpus};
-pub use names::{Entry, Names, Origin, Read, SelectorError, Table};
+pub use names::{Entry, Names, Origin, Read, Table};
 pub use reading::{Adapters, Reading, read};
 pub use signal::{Signal, Values};
 pub use text::{Labels, Sample, samples};

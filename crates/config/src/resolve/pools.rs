@@ -109,6 +109,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         ),
         resend: true,
         health,
+        scrape: super::scrape::scrape(reader, given.scrape, kind),
     };
     Some(Resolved { node, spec, pool })
 }
@@ -149,8 +150,10 @@ pub(super) fn endpoints(
             url,
             addresses: Vec::new(),
             labels: or(given.labels, |labels| labels.0, Vec::new()),
+            gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
         });
     }
+    super::scrape::shared_gpus(reader, node, &endpoints);
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {
         reader.warn(
             node,
@@ -346,7 +349,7 @@ fn statuses(given: OneOrMany<crate::forms::Status<200>>) -> Vec<u16> {
     given.0.into_iter().map(|status| status.value.0).collect()
 }
 
-fn path(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Text>>) -> Option<String> {
+pub(super) fn path(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Text>>) -> Option<String> {
     let At { node, value } = given?;
     if !value.0.starts_with('/') || value.0.chars().any(|c| !c.is_ascii_graphic()) {
         reader.problem(
@@ -368,6 +371,7 @@ fn kind(word: model::KindWord) -> Kind {
         Word::Ollama => Kind::Ollama,
         Word::TrtLlm => Kind::TrtLlm,
         Word::MistralRs => Kind::MistralRs,
+        Word::LmDeploy => Kind::LmDeploy,
         Word::OpenAi => Kind::OpenAi,
         Word::Anthropic => Kind::Anthropic,
         Word::Gemini => Kind::Gemini,

@@ -1,7 +1,6 @@
 //! Tables of metric names, and finding a name in them.
 
 use super::signal::Signal;
-use super::text::selector;
 use std::borrow::Cow;
 
 /// What is known of an engine's `/metrics`.
@@ -70,10 +69,6 @@ pub enum Origin {
     Config,
 }
 
-/// A selector of the config that is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SelectorError;
-
 impl Entry {
     const fn of(signal: Signal, name: &'static str, origin: Origin) -> Self {
         Self::full((signal, name), None, origin)
@@ -128,18 +123,16 @@ impl Entry {
         Self::full((signal, name), only, Origin::Sample)
     }
 
-    /// A name of the user's own engine, `name` or `name{label="value"}`. It takes the place of the table's names for
+    /// A name of the user's own engine, of which perhaps one part counts. It takes the place of the tables' names for
     /// that signal.
-    ///
-    /// # Errors
-    /// Where the text is neither.
-    pub fn custom(signal: Signal, text: &str) -> Result<Self, SelectorError> {
-        let (name, only) = selector(text).ok_or(SelectorError)?;
-        Ok(Self {
-            name: Cow::Owned(name.to_owned()),
+    #[must_use]
+    pub fn custom(signal: Signal, name: String, only: Option<(String, String)>, scale: f64) -> Self {
+        Self {
+            name: Cow::Owned(name),
             only: only.map(|(label, value)| (Cow::Owned(label), Cow::Owned(value))),
+            scale,
             ..Self::of(signal, "", Origin::Config)
-        })
+        }
     }
 }
 
@@ -235,12 +228,11 @@ mod tests {
 
     #[test]
     fn ones_own_name_takes_the_place_of_the_tables() {
-        let own = Entry::custom(Signal::Waiting, r#"my:queue{state="held"}"#).unwrap();
+        let own = Entry::custom(Signal::Waiting, "my:queue".into(), None, 1.0);
         assert_eq!(own.origin, Origin::Config);
         let names = Names::new(&[&engines::VLLM], &[own]);
         assert!(names.find(b"vllm:num_requests_waiting").is_empty());
         assert_eq!(names.find(b"my:queue").len(), 1);
         assert_eq!(names.find(b"vllm:num_requests_running").len(), 1);
-        assert!(Entry::custom(Signal::Waiting, "no name").is_err());
     }
 }

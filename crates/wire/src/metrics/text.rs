@@ -93,43 +93,14 @@ impl<'a> Labels<'a> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             let equals = memchr(b'=', rest)?;
-            let name = rest
-                .get(..equals)?
-                .trim_ascii_start()
-                .trim_prefix_byte(b',')
-                .trim_ascii();
+            let name = rest.get(..equals)?.trim_ascii_start();
+            let name = name.strip_prefix(b",").unwrap_or(name).trim_ascii();
             let quoted = rest.get(equals + 1..)?.trim_ascii_start().strip_prefix(b"\"")?;
             let end = closing_quote(quoted)?;
             rest = quoted.get(end + 1..)?;
             Some((name, quoted.get(..end)?))
         })
     }
-}
-
-/// The text of a selector such as `queue{state="waiting"}`: its name, and its one label and value.
-pub(super) fn selector(text: &str) -> Option<(&str, Option<(String, String)>)> {
-    let text = text.trim();
-    let Some(open) = text.find('{') else {
-        return is_name(text).then_some((text, None));
-    };
-    let (name, rest) = text.split_at(open);
-    let inside = rest.strip_prefix('{')?.strip_suffix('}')?;
-    let labels = Labels(inside.as_bytes());
-    let mut all = labels.iter();
-    let (label, value) = all.next()?;
-    if all.next().is_some() || !is_name(name.trim()) {
-        return None;
-    }
-    let label = str::from_utf8(label).ok()?.to_owned();
-    Some((name.trim(), Some((label, unescaped(value).into_owned()))))
-}
-
-fn is_name(text: &str) -> bool {
-    let first = text.bytes().next();
-    first.is_some_and(|byte| !byte.is_ascii_digit())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'))
 }
 
 fn unescaped(value: &[u8]) -> Cow<'_, str> {
@@ -151,16 +122,6 @@ fn unescaped(value: &[u8]) -> Cow<'_, str> {
         chars.next();
     }
     Cow::Owned(plain)
-}
-
-trait TrimPrefixByte {
-    fn trim_prefix_byte(self, byte: u8) -> Self;
-}
-
-impl TrimPrefixByte for &[u8] {
-    fn trim_prefix_byte(self, byte: u8) -> Self {
-        self.strip_prefix(&[byte]).unwrap_or(self)
-    }
 }
 
 #[cfg(test)]
@@ -250,28 +211,6 @@ mod tests {
         assert_eq!(all(page), [("up".to_owned(), vec![], 4.0)]);
         assert_eq!(all("").len(), 0);
         assert_eq!(all("up 1").len(), 0, "a last line without its end may be cut off");
-    }
-
-    #[test]
-    fn a_selector_is_a_name_and_perhaps_one_label() {
-        assert_eq!(selector("my:queue_size"), Some(("my:queue_size", None)));
-        assert_eq!(
-            selector(r#" q {state="waiting"} "#),
-            Some(("q", Some(pair("state", "waiting"))))
-        );
-        for bad in [
-            "",
-            "9up",
-            "a b",
-            "q{",
-            "q{}",
-            "q{a}",
-            r#"q{a="1",b="2"}"#,
-            r#"{a="1"}"#,
-            "q-1",
-        ] {
-            assert_eq!(selector(bad), None, "{bad}");
-        }
     }
 
     proptest! {

@@ -246,14 +246,24 @@ vllm:lora_requests_info{max_lora="4",running_lora_adapters="old",waiting_lora_ad
 #[test]
 fn an_engine_of_ones_own_is_read_by_its_own_names() {
     let own = [
-        Entry::custom(Signal::Waiting, "my_engine:queue_size").unwrap(),
-        Entry::custom(Signal::Running, r#"my_requests{state="busy"}"#).unwrap(),
+        Entry::custom(Signal::Waiting, "my_engine:queue_size".into(), None, 1.0),
+        Entry::custom(
+            Signal::Running,
+            "my_requests".into(),
+            Some(("state".into(), "busy".into())),
+            1.0,
+        ),
+        Entry::custom(Signal::KvUsage, "my_percent".into(), None, 0.01),
     ];
     let names = Names::new(&[], &own);
-    let page = b"my_engine:queue_size 3\nmy_requests{state=\"idle\"} 9\nmy_requests{state=\"busy\"} 4\n";
+    let page = b"my_engine:queue_size 3\nmy_requests{state=\"idle\"} 9\nmy_requests{state=\"busy\"} 4\nmy_percent 25\n";
     assert_eq!(
         values(&read(page, &names, 1)[0]),
-        [(Signal::Waiting, 3.0), (Signal::Running, 4.0)]
+        [
+            (Signal::Waiting, 3.0),
+            (Signal::Running, 4.0),
+            (Signal::KvUsage, 0.25)
+        ]
     );
 }
 

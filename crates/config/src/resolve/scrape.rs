@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Unless the config says otherwise.
-const INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// Engines build their page anew each time they are asked.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 

@@ -67,6 +67,7 @@ impl PartialEq for Discovered {
         self.spec == other.spec
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
+            && self.endpoint.gpus == other.endpoint.gpus
     }
 }
 
@@ -152,6 +153,7 @@ impl Dns {
                 url,
                 addresses,
                 labels: Vec::new(),
+                gpus: None,
             },
         }
     }

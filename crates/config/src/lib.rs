@@ -7,6 +7,7 @@
 pub mod discovery;
 pub mod problems;
 pub mod resolved;
+pub mod scrape;
 
 mod address;
 mod certificates;

@@ -7,6 +7,7 @@ mod keys;
 mod pools;
 mod retry;
 mod routes;
+mod scrape;
 mod server;
 mod tls;
 

@@ -9,6 +9,7 @@ pub mod error;
 mod estimate;
 mod fields;
 pub mod form;
+pub mod metrics;
 pub mod models;
 mod observe;
 pub mod peek;

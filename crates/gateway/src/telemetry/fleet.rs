@@ -36,6 +36,7 @@ impl Collector for Fleet {
         states(&mut encoder, &view)?;
         sources(&mut encoder, &gateway)?;
         balance(&mut encoder, &gateway, &view)?;
+        super::signals::encode(&mut encoder, &gateway.snapshot(), &view)?;
         let mut gauge = |name: &str, help: &str, value: i64| {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)

@@ -67,6 +67,7 @@ impl PartialEq for Discovered {
         self.spec == other.spec
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
+            && self.endpoint.kv_events == other.endpoint.kv_events
     }
 }
 
@@ -152,6 +153,7 @@ impl Dns {
                 url,
                 addresses,
                 labels: Vec::new(),
+                kv_events: None,
             },
         }
     }

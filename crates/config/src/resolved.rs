@@ -229,6 +229,8 @@ pub struct Pool {
     pub resend: bool,
     /// How to probe; none: not.
     pub health: Option<Health>,
+    /// How its engines make tokens of text; none: not known.
+    pub tokenizer: Option<crate::kv_events::Tokenizer>,
 }
 
 /// One endpoint's address.
@@ -242,6 +244,8 @@ pub struct Endpoint {
     pub addresses: Vec<SocketAddr>,
     /// Free-form labels.
     pub labels: Vec<(String, String)>,
+    /// Where its engine tells what it holds; none: it does not.
+    pub kv_events: Option<crate::kv_events::KvEvents>,
 }
 
 /// The base of an endpoint's URLs: scheme, host, port, path prefix, query.

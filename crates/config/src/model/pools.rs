@@ -49,6 +49,8 @@ section! {
         stall_after: Span,
         /// Longest waits for the upstream.
         timeouts: Timeouts,
+        /// How the engines make tokens of text, so that prompts are matched with their events (`kv_events`).
+        tokenizer: super::kv_events::Tokenizer,
     }
     required [name]
     either [endpoints, discovery]
@@ -96,9 +98,11 @@ section! {
         weight: Millionths = 1,
         /// Free-form labels.
         labels: Labels,
+        /// Where the engine tells what its prefix cache holds.
+        kv_events: super::kv_events::KvEvents,
     }
     required [url]
-    later [gpu_metrics, kv_events, ranks, scrape, api_key]
+    later [gpu_metrics, ranks, scrape, api_key]
 }
 
 impl FromText for Endpoint {

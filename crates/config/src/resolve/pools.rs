@@ -110,6 +110,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         ),
         resend: true,
         health,
+        tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
     };
     Some(Resolved { node, spec, pool })
 }
@@ -151,6 +152,7 @@ pub(super) fn endpoints(
             url,
             addresses: Vec::new(),
             labels: or(given.labels, |labels| labels.0, Vec::new()),
+            kv_events: super::kv_events::kv_events(reader, given.kv_events),
         });
     }
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {

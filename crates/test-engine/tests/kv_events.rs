@@ -71,7 +71,7 @@ impl Naive {
                         "only what is held is removed"
                     );
                 }
-                Change::Cleared => self.0.clear(),
+                Change::Cleared | Change::Lost => self.0.clear(),
             }
         }
     }

@@ -25,8 +25,10 @@ pub enum Change {
         /// Never empty.
         blocks: Vec<u64>,
     },
-    /// Nothing is held any more, as far as is known.
+    /// Nothing is held any more. From here on everything is known.
     Cleared,
+    /// What is held is not known any more; what follows is a part of it.
+    Lost,
 }
 
 /// What became of blocks that were not taken on, and of what was.

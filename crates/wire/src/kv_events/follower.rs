@@ -62,6 +62,8 @@ pub struct Follower {
     counts: FollowerCounts,
     /// Whether everything is known since the cache was empty.
     whole: bool,
+    /// Whether a batch was taken on since all was forgotten.
+    begun: bool,
     /// When the newest batch that was taken on was made.
     seconds: f64,
     steps: Vec<Step<Result<Batch, BatchError>>>,
@@ -79,6 +81,7 @@ impl Follower {
             blocks: Blocks::new(blocks_max),
             counts: FollowerCounts::default(),
             whole: false,
+            begun: false,
             seconds: 0.0,
             steps: Vec::new(),
         }
@@ -207,7 +210,8 @@ impl Follower {
                 batch: Ok(batch),
                 first,
             } => {
-                self.whole |= first || batch.events.contains(&super::Event::Cleared);
+                self.begin(first, changes);
+                self.whole |= batch.events.contains(&super::Event::Cleared);
                 self.counts.batches += 1;
                 self.counts.events += batch.events.len() as u64;
                 self.counts.unknown += u64::from(batch.unknown);
@@ -217,23 +221,36 @@ impl Follower {
             }
             Step::Apply { batch: Err(_), .. } => {
                 self.counts.broken += 1;
-                self.clear(changes);
+                self.forget(Change::Lost, changes);
+                self.begun = true;
             }
-            Step::Reset(why) => {
-                match why {
-                    Reset::Restarted => self.counts.restarts += 1,
-                    Reset::Lost => self.counts.losses += 1,
-                }
-                self.clear(changes);
+            Step::Reset(Reset::Restarted) => {
+                self.counts.restarts += 1;
+                self.forget(Change::Cleared, changes);
+            }
+            Step::Reset(Reset::Lost) => {
+                self.counts.losses += 1;
+                self.forget(Change::Lost, changes);
             }
             Step::Ask { .. } => {}
         }
     }
 
-    fn clear(&mut self, changes: &mut Vec<Change>) {
+    /// Before the first batch of a view: whether it is the first of its publisher's life.
+    fn begin(&mut self, first: bool, changes: &mut Vec<Change>) {
+        if self.begun {
+            return;
+        }
+        self.begun = true;
+        self.whole = first;
+        changes.push(if first { Change::Cleared } else { Change::Lost });
+    }
+
+    fn forget(&mut self, change: Change, changes: &mut Vec<Change>) {
         self.whole = false;
+        self.begun = false;
         self.blocks.clear();
-        changes.push(Change::Cleared);
+        changes.push(change);
     }
 }
 

@@ -272,6 +272,8 @@ pub struct EndpointShown {
     pub failed: u64,
     pub probe_failures: u32,
     pub keys_cooling: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_events: Option<crate::kv_events::KvShown>,
 }
 
 /// All endpoints, in the order of the config.
@@ -325,5 +327,6 @@ fn endpoint_shown(
         failed: of.failed,
         probe_failures: of.probe_failures,
         keys_cooling: of.keys_cooling.len(),
+        kv_events: gateway.kv.shown(of.id),
     }
 }

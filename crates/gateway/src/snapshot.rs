@@ -185,6 +185,8 @@ pub struct Upstream {
     pub(crate) host: HeaderValue,
     /// Where its host is.
     pub(crate) addresses: Addresses,
+    /// Where its engine tells of its cache.
+    pub(crate) kv_events: Option<weighbridge_config::kv_events::KvEvents>,
     /// Scheduler time in ns of the newest byte of any stream; the same in every snapshot.
     pub(crate) last_byte: Arc<AtomicU64>,
     /// The same in every snapshot.
@@ -477,6 +479,7 @@ impl Upstream {
             url: endpoint.url.clone(),
             host,
             addresses: Addresses::new(&endpoint.url, &endpoint.addresses),
+            kv_events: endpoint.kv_events.clone(),
             last_byte: Arc::default(),
             attempts: Arc::new(metrics.attempts(&pool.config.name, &endpoint.name)),
             signals: Arc::default(),
@@ -525,6 +528,7 @@ impl Upstream {
             metrics_at: None,
             gpus_at: None,
             gpus: None,
+            kv_events: None,
         }))
     }
 }

@@ -7,6 +7,8 @@ mod golden;
 #[cfg(test)]
 mod peeking;
 #[cfg(test)]
+mod prompting;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod recordings;

@@ -145,6 +145,7 @@ impl Dns {
                 name: name.clone(),
                 address: identity.into(),
                 weight,
+                labels: std::sync::Arc::default(),
             },
             endpoint: Endpoint {
                 name,

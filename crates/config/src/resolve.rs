@@ -88,6 +88,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
             pools: pool_specs,
             routes: route_specs,
             seed: 0,
+            zone: None,
         },
         pools,
         routes,

@@ -37,12 +37,12 @@ routes:
         &[
             ":1:18: server.listen: an address and a port are expected here, but this is a number | write `127.0.0.1:8800`",
             ":1:34: server.max_body: `32` has no unit | write `32MiB`; units are B, kB, KB, MB, GB, KiB, MiB, GiB",
-            ":4:5: pools[0].kidn: unknown key `kidn` | did you mean `kind`? known: name, kind, model, description, endpoints, discovery, api_key, api_keys, forward_client_key, http, tls, max_inflight, health, breaker, cooldown, fail_open, ramp, keepalive, stall_after, timeouts",
+            ":4:5: pools[0].kidn: unknown key `kidn` | did you mean `kind`? known: name, …",
             ":7:15: pools[0].endpoints[1].url: the URL has no scheme | write `http://host:port` or `https://host`",
-            ":7:26: pools[0].endpoints[1].wieght: unknown key `wieght` | did you mean `weight`? known: name, url, weight, labels",
+            ":7:26: pools[0].endpoints[1].wieght: unknown key `wieght` | did you mean `weight`? known: name, …",
             ":8:22: pools[0].timeouts.idle: `30` has no unit | write `30s`; units are us, ms, s, m, h, d",
             ":11:18: routes[0].targets[1]: there is no pool `b` | pools: a",
-            ":12:16: routes[0].policies.session_afinity: unknown policy `session_afinity` | did you mean `session_affinity`? known: session_affinity, least_inflight",
+            ":12:16: routes[0].policies.session_afinity: unknown policy `session_afinity` | did you mean `session_affinity`? known: session_affinity, …",
         ],
     );
 }

@@ -48,6 +48,7 @@ fn run(iterations: u64, candidates: usize) {
             session: Some(session),
             only: None,
             explain: false,
+            ..Arrival::new(RequestId(0), RouteId(0))
         };
         scheduler.step(now, Event::Arrive(arrival), &mut actions);
         if let Some(Action::Dispatch(dispatch)) = actions.last() {
@@ -57,6 +58,7 @@ fn run(iterations: u64, candidates: usize) {
                 outcome: Outcome::Complete,
                 committed: true,
                 too_long: false,
+                ..Ended::new(RequestId(0), 0, Outcome::Complete)
             };
             scheduler.step(now, Event::Ended(ended), &mut actions);
         }
@@ -74,6 +76,7 @@ fn fleet(candidates: usize) -> FleetSpec {
                     name: format!("gpu{i:03}.example:8000").into(),
                     address: format!("http://gpu{i:03}.example:8000").into(),
                     weight: Weight::ONE,
+                    ..EndpointSpec::new("", "")
                 })
                 .collect(),
             keys: 1,
@@ -94,6 +97,7 @@ fn fleet(candidates: usize) -> FleetSpec {
             ramp: Duration::from_secs(10),
             probe: None,
             stall_after: None,
+            ..PoolSpec::new("", Vec::new())
         }],
         routes: vec![RouteSpec {
             name: "qwen3".into(),
@@ -102,15 +106,18 @@ fn fleet(candidates: usize) -> FleetSpec {
                 pool: 0,
                 weight: None,
                 order: 1,
+                ..TargetSpec::new("", 0)
             }],
             policies: Policies {
                 session_affinity: Some(Default::default()),
                 least_inflight: Some(Default::default()),
+                ..Policies::default()
             },
             spill: true,
             retry: RetrySpec::default(),
             fallback: Vec::new(),
         }],
         seed: 0,
+        ..FleetSpec::default()
     }
 }

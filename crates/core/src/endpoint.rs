@@ -1,7 +1,8 @@
 //! One endpoint: its counts, its health, and the one answer that follows from them — may it take a request now?
 
 use crate::action::Action;
-use crate::event::Outcome;
+use crate::engine::{Engine, Load};
+use crate::event::{Outcome, Spent};
 use crate::health::breaker::Breaker;
 use crate::health::cooling::Cooling;
 use crate::health::ejection::{Ejection, Tryout};
@@ -24,6 +25,11 @@ pub(crate) struct Endpoint {
     pub(crate) address: Arc<str>,
     /// Rules of its pool.
     pub(crate) pool: Arc<PoolSpec>,
+    /// Place of its pool's state.
+    pub(crate) pool_at: usize,
+    /// Sorted by name.
+    pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
+    pub(crate) engine: Engine,
     /// Gone from the config; lingers until idle.
     pub(crate) removed: bool,
     /// Drained by hand.
@@ -64,6 +70,8 @@ pub(crate) struct Hold {
     ejection: Option<u32>,
     breaker: Option<u32>,
     failed_open: bool,
+    /// What it holds of the engine.
+    pub(crate) load: Load,
 }
 
 /// When an endpoint can take requests again.
@@ -84,6 +92,9 @@ impl Endpoint {
             name: Arc::clone(&spec.name),
             address: Arc::clone(&spec.address),
             pool: Arc::clone(pool),
+            pool_at: 0,
+            labels: Arc::clone(&spec.labels),
+            engine: Engine::default(),
             removed: false,
             drained: false,
             weight: spec.weight,
@@ -104,6 +115,8 @@ impl Endpoint {
     /// Takes over new rules; health and counts stay.
     pub(crate) fn reconfigure(&mut self, spec: &EndpointSpec, pool: &Arc<PoolSpec>, now: Time) {
         self.weight = spec.weight;
+        self.labels = Arc::clone(&spec.labels);
+        self.engine.set_fresh_for(pool.fresh_for());
         if self.pool.keys != pool.keys {
             self.cooling.resize(pool.keys);
         }
@@ -229,13 +242,15 @@ impl Endpoint {
             ejection: self.ejection.begin(now),
             breaker: self.breaker.as_mut().and_then(|breaker| breaker.begin(now)),
             failed_open,
+            load: Load::default(),
         }
     }
 
     /// Gives the slot back and learns from the outcome.
-    pub(crate) fn ended(&mut self, now: Time, outcome: Outcome, hold: Hold) {
+    pub(crate) fn ended(&mut self, now: Time, (outcome, spent): (Outcome, Option<&Spent>), hold: Hold) {
         debug_assert!(self.inflight > 0, "an attempt held a slot");
         self.inflight = self.inflight.saturating_sub(1);
+        self.engine.ended(now, &hold.load, spent);
         if self.inflight == 0 {
             self.counts.busy += now.since(self.counts.busy_since);
         }

@@ -2,8 +2,10 @@
 
 use crate::ids::{EndpointId, RequestId, RouteId};
 use crate::policies::session_affinity::SessionKey;
+use crate::signals::{CacheChange, Reading};
 use crate::spec::{FleetSpec, Protocols, Weight};
 use crate::time::Time;
+use crate::work::Work;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +45,27 @@ pub enum Event {
         /// When the byte came.
         at: Time,
     },
+    /// The first token of an attempt's answer came. Told where [`crate::work::Needs::LIVE`] asks for it.
+    FirstToken {
+        /// The request.
+        request: RequestId,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// A reading of an engine's metrics came.
+    Scraped {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// What it said.
+        reading: Box<Reading>,
+    },
+    /// The prefix cache of an engine changed, by its own events.
+    Cache {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// What happened, in order.
+        changes: Vec<CacheChange>,
+    },
     /// A person's command.
     Control {
         /// The endpoint it is about.
@@ -70,6 +93,25 @@ pub struct Arrival {
     pub only: Option<Only>,
     /// Whether the full explanation of this decision is wanted.
     pub explain: bool,
+    /// What it asks of an engine; none: no policy of the route looks at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Arc<Work>>,
+}
+
+impl Arrival {
+    /// A request of which nothing is known but its route.
+    #[must_use]
+    pub fn new(request: RequestId, route: RouteId) -> Self {
+        Self {
+            request,
+            route,
+            protocols: Protocols::ANY,
+            session: None,
+            only: None,
+            explain: false,
+            work: None,
+        }
+    }
 }
 
 /// Where alone a request can be served. No other endpoint, and no other route, is tried for it.
@@ -95,6 +137,36 @@ pub struct Ended {
     /// Whether the upstream said that the prompt is longer than its model takes.
     #[serde(default)]
     pub too_long: bool,
+    /// What it cost, where the upstream said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+}
+
+impl Ended {
+    /// The end of an attempt of which nothing reached the client.
+    #[must_use]
+    pub fn new(request: RequestId, attempt: u32, outcome: Outcome) -> Self {
+        Self {
+            request,
+            attempt,
+            outcome,
+            committed: false,
+            too_long: false,
+            spent: None,
+        }
+    }
+}
+
+/// Tokens of an answered request, as its upstream counted them. Told where [`crate::work::Needs::LIVE`] asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Of the prompt.
+    pub prompt: u32,
+    /// Of these, found in the engine's cache; none: it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u32>,
+    /// Of the answer.
+    pub output: u32,
 }
 
 /// How an attempt ended.

@@ -3,11 +3,23 @@
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
 pub mod least_inflight;
+pub mod queue_depth;
 pub mod session_affinity;
+#[cfg(test)]
+pub(crate) mod stage;
 
+use crate::endpoint::Endpoint;
+use crate::engine::Engine;
+use crate::pool::Pool;
+use crate::route::Plan;
+use crate::spec::{PoolSpec, TargetSpec};
+use crate::time::Time;
+use crate::work::{Needs, Work};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
-/// Declares the scorers: name in the config and module; the module holds `Config`, which implements [`ScorerConfig`].
+/// Declares the scorers: name in the config and module; the module holds `Config`, which implements [`ScorerConfig`], and
+/// `GUIDE`.
 macro_rules! catalogue {
     ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
         /// The `policies` of a route: a weight and settings for each that is used.
@@ -23,6 +35,13 @@ macro_rules! catalogue {
                 [$(self.$name.as_ref().map(|config| config as &dyn ScorerConfig)),+].into_iter().flatten()
             }
 
+            /// What the reference of policies says of each, in the order of [`Self::NAMES`].
+            pub const GUIDES: &'static [Guide] = &[$(Guide {
+                name: stringify!($name),
+                summary: concat!($($doc),+),
+                text: $name::GUIDE,
+            }),+];
+
             /// Names of all policies that are built in.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
         }
@@ -34,13 +53,25 @@ catalogue! {
     session_affinity,
     /// Prefers endpoints with fewer requests in flight.
     least_inflight,
+    /// Prefers engines with fewer requests waiting.
+    queue_depth,
+}
+
+/// What teaches a policy: when it is right, when it is wrong, and an example by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Guide {
+    /// Name in the catalogue.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Markdown.
+    pub text: &'static str,
 }
 
 /// Names of the catalogue that later versions build; refused by name until then.
 pub const NOT_YET: &[&str] = &[
     "decision_service",
     "least_work",
-    "queue_depth",
     "kv_headroom",
     "gpu_load",
     "latency",
@@ -63,6 +94,13 @@ impl Policies {
     pub fn is_empty(&self) -> bool {
         self.configs().next().is_none()
     }
+
+    /// Facts that any of them looks at.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        self.configs()
+            .fold(Needs::NONE, |needs, config| needs.and(config.needs()))
+    }
 }
 
 /// What every policy's config can say of itself.
@@ -76,6 +114,10 @@ pub trait ScorerConfig {
     /// # Errors
     /// The first problem found.
     fn check(&self) -> Result<(), String>;
+    /// Facts that it looks at, beyond those that every request comes with.
+    fn needs(&self) -> Needs {
+        Needs::NONE
+    }
     /// Builds the scorer.
     fn build(&self) -> Box<dyn Scorer>;
 }
@@ -83,19 +125,19 @@ pub trait ScorerConfig {
 /// Gives each live candidate a score.
 pub trait Scorer: Send + Sync {
     /// Writes one finite score ≥ 0 per candidate into `scores` (same length), or abstains as a whole. Says where the
-    /// request belongs, if the policy has a notion of that.
+    /// request belongs, if the policy has a notion of that. Allocates nothing that grows with the candidates.
     ///
     /// # Errors
     /// Why it abstains.
     fn score(
         &self,
-        request: &RequestFacts,
-        candidates: &[Candidate<'_>],
+        request: &Request<'_>,
+        candidates: &Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<Home>, crate::explain::Abstained>;
 
     /// How strongly the request belongs to the candidate with this key, as in [`Home::strength`].
-    fn belongs(&self, request: &RequestFacts, key: &[u8]) -> u64 {
+    fn belongs(&self, request: &Request<'_>, key: &[u8]) -> u64 {
         let _ = (request, key);
         0
     }
@@ -110,15 +152,43 @@ pub struct Home {
     pub strength: u64,
 }
 
-/// What scorers know of the request.
+/// What scorers and filters know of the request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RequestFacts {
+pub struct Request<'a> {
     /// Hash state of the session key.
     pub session: Option<session_affinity::SessionKey>,
+    /// What it asks of an engine; none: the driver did not say.
+    pub work: Option<&'a Work>,
 }
 
-/// A live (target, endpoint) pair, as scorers see it.
-#[derive(Clone, Copy, Debug)]
+/// The live candidates of one decision, in the order of the route's targets and their pools' endpoints.
+#[derive(Clone, Copy)]
+pub struct Candidates<'a> {
+    pub(crate) now: Time,
+    pub(crate) plan: &'a Plan,
+    /// Places in the plan.
+    pub(crate) live: &'a [usize],
+    pub(crate) endpoints: &'a [Endpoint],
+    /// Per live candidate.
+    pub(crate) penalties: &'a [f64],
+    /// Per live candidate; empty where nothing looks at it.
+    pub(crate) cached: &'a [Cached],
+    pub(crate) pools: &'a [Pool],
+}
+
+/// How much of the prompt is believed to be in a candidate's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cached {
+    /// Leading blocks.
+    pub blocks: u32,
+    /// Blocks that the prompt has, of the same kind.
+    pub of: u32,
+    /// Tokens of these leading blocks, below the prompt's.
+    pub tokens: u32,
+}
+
+/// A live (target, endpoint) pair, as scorers and filters see it.
+#[derive(Clone, Copy)]
 pub struct Candidate<'a> {
     /// Target name, a NUL byte, endpoint name: the same on every replica of the gateway.
     pub key: &'a [u8],
@@ -126,6 +196,62 @@ pub struct Candidate<'a> {
     pub inflight: u32,
     /// Ramp penalty, in requests.
     pub penalty: f64,
+    /// What is believed to be in its cache.
+    pub cached: Cached,
+    /// Its engine: what it last told, and what was sent there.
+    pub engine: &'a Engine,
+    /// Labels of the endpoint, sorted by name.
+    pub labels: &'a [(Arc<str>, Arc<str>)],
+    /// Rules of its pool.
+    pub pool: &'a PoolSpec,
+    /// Rules of its target.
+    pub target: &'a TargetSpec,
+    /// What its pool has learned.
+    pub learned: &'a Pool,
+}
+
+impl<'a> Candidates<'a> {
+    /// When the decision is made.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Candidate<'a>> + '_ {
+        (0..self.live.len()).map(|place| self.get(place))
+    }
+
+    /// The one at `place`, which must be below [`Self::len`].
+    #[must_use]
+    pub fn get(&self, place: usize) -> Candidate<'a> {
+        let candidate = &self.plan.candidates[self.live[place]];
+        let endpoint = &self.endpoints[candidate.endpoint.slot as usize];
+        let target = &self.plan.targets[usize::from(candidate.target)];
+        Candidate {
+            key: &candidate.key,
+            inflight: endpoint.inflight,
+            penalty: self.penalties.get(place).copied().unwrap_or(0.0),
+            cached: self.cached.get(place).copied().unwrap_or_default(),
+            engine: &endpoint.engine,
+            labels: &endpoint.labels,
+            pool: &target.pool,
+            target: &target.spec,
+            learned: &self.pools[endpoint.pool_at],
+        }
+    }
 }
 
 /// What is wrong with a policy's weight.

@@ -4,6 +4,7 @@ use crate::action::Verdict;
 use crate::endpoint::Hold;
 use crate::event::{Arrival, Outcome};
 use crate::ids::{EndpointId, RequestId, RouteId};
+use crate::policies::Request as Facts;
 use crate::route::Plan;
 use crate::spec::FallbackOn;
 use smallvec::SmallVec;
@@ -74,6 +75,14 @@ impl Tried {
 }
 
 impl Request {
+    /// What policies see of it.
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts {
+            session: self.arrival.session,
+            work: self.arrival.work.as_deref(),
+        }
+    }
+
     /// Route that the client asked for.
     pub(crate) fn origin(&self) -> &Arc<Plan> {
         self.trail.first().unwrap_or(&self.plan)

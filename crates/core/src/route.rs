@@ -4,8 +4,9 @@ use crate::budget::Budget;
 use crate::ids::{EndpointId, RouteId};
 use crate::policies::Scorer;
 use crate::select::shares::Shares;
-use crate::spec::{FallbackSpec, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, Weight};
+use crate::spec::{FallbackSpec, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, TargetSpec, Weight};
 use crate::time::Time;
+use crate::work::Needs;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,13 +23,16 @@ pub(crate) struct Plan {
     pub(crate) candidates: Vec<Candidate>,
     /// In the order of the catalogue.
     pub(crate) scorers: Vec<Weighted>,
+    /// What these look at.
+    pub(crate) needs: Needs,
 }
 
 /// A pool as one choice.
 pub(crate) struct Target {
     pub(crate) name: Arc<str>,
-    /// Name of its pool.
-    pool: Arc<str>,
+    pub(crate) spec: TargetSpec,
+    /// Rules of its pool.
+    pub(crate) pool: Arc<PoolSpec>,
     pub(crate) order: u16,
     /// Its share; 1 where targets rotate.
     pub(crate) weight: u64,
@@ -74,7 +78,8 @@ impl Plan {
             }));
             targets.push(Target {
                 name: Arc::clone(&target.name),
-                pool: Arc::clone(&pool.name),
+                spec: target.clone(),
+                pool: Arc::clone(pool),
                 order: target.order,
                 weight: target.weight.map_or(1, |Weight(millionths)| millionths),
                 protocols: pool.protocols,
@@ -91,6 +96,7 @@ impl Plan {
             fallback: spec.fallback.clone(),
             targets,
             candidates,
+            needs: spec.needs(),
             scorers: (spec.policies.configs())
                 .map(|config| Weighted {
                     name: config.name(),
@@ -107,8 +113,8 @@ impl Plan {
             && self.fallback == other.fallback
             && self.targets.len() == other.targets.len()
             && (self.targets.iter().zip(&other.targets)).all(|(a, b)| {
-                (&a.name, &a.pool, a.order, a.weight, a.protocols, a.fail_open)
-                    == (&b.name, &b.pool, b.order, b.weight, b.protocols, b.fail_open)
+                (&a.name, &a.pool.name, a.order, a.weight, a.protocols, a.fail_open)
+                    == (&b.name, &b.pool.name, b.order, b.weight, b.protocols, b.fail_open)
             })
     }
 

@@ -9,11 +9,13 @@ use crate::action::Action;
 use crate::deadlines::Deadlines;
 use crate::endpoint::Endpoint;
 use crate::event::{Control, Event};
-use crate::ids::{EndpointId, RouteId};
-use crate::requests::Requests;
+use crate::ids::{EndpointId, RequestId, RouteId};
+use crate::pool::Pool;
+use crate::requests::{Requests, Stage};
 use crate::rng::Rng;
 use crate::route::Route;
 use crate::select::Scratch;
+use crate::signals::CacheChange;
 use crate::time::Time;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -30,6 +32,8 @@ pub struct Scheduler {
     /// Indexed by slot; places of removed endpoints are used again.
     endpoints: Vec<Endpoint>,
     free: Vec<u32>,
+    /// Indexed by place; never used again, but by a pool of the same name.
+    pools: Vec<Pool>,
     /// Slots in the order of the spec, then those that were removed and still have requests.
     listed: Vec<u32>,
     lingering: Vec<u32>,
@@ -55,6 +59,7 @@ impl Scheduler {
             now: Time::ZERO,
             endpoints: Vec::new(),
             free: Vec::new(),
+            pools: Vec::new(),
             listed: Vec::new(),
             lingering: Vec::new(),
             routes: Vec::new(),
@@ -87,6 +92,12 @@ impl Scheduler {
                 let at = at.min(self.now);
                 self.with(endpoint, |endpoint| endpoint.progressed(at));
             }
+            Event::FirstToken { request, attempt } => self.first_token(request, attempt),
+            Event::Scraped { endpoint, reading } => {
+                let now = self.now;
+                self.with(endpoint, |endpoint| endpoint.engine.scraped(now, *reading));
+            }
+            Event::Cache { endpoint, changes } => self.cache_changed(endpoint, &changes),
             Event::Control { endpoint, command } => self.with(endpoint, |endpoint| match command {
                 Control::Drain => endpoint.drained = true,
                 Control::Resume => endpoint.drained = false,
@@ -116,6 +127,41 @@ impl Scheduler {
         self.endpoints
             .get_mut(id.slot as usize)
             .filter(|endpoint| endpoint.id == id)
+    }
+
+    fn first_token(&mut self, id: RequestId, number: u32) {
+        let now = self.now;
+        let Some(request) = self.requests.get_mut(&id) else {
+            return;
+        };
+        let Stage::Running(attempt) = &mut request.stage else {
+            return;
+        };
+        if number != request.attempts {
+            return;
+        }
+        let at = attempt.endpoint;
+        let endpoint = self
+            .endpoints
+            .get_mut(at.slot as usize)
+            .filter(|endpoint| endpoint.id == at);
+        if let Some(endpoint) = endpoint {
+            endpoint.engine.began(now, &mut attempt.hold.load);
+        }
+    }
+
+    fn cache_changed(&mut self, id: EndpointId, changes: &[CacheChange]) {
+        let Some(pool) = self.endpoint_mut(id).map(|endpoint| endpoint.pool_at) else {
+            return;
+        };
+        let exact = &mut self.pools[pool].exact;
+        for change in changes {
+            match change {
+                CacheChange::Stored { parent, blocks } => exact.stored(id.slot, *parent, blocks),
+                CacheChange::Removed { blocks } => exact.removed(id.slot, blocks),
+                CacheChange::Cleared => exact.cleared(id.slot),
+            }
+        }
     }
 
     /// Changes an endpoint and has its state looked at.

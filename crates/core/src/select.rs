@@ -1,6 +1,7 @@
 //! Choosing a candidate: filters, then the route's way of choosing. Pure: reads the fleet, writes only to the scratch
 //! buffers, and says what to advance when the choice is taken; so a dry run and the real thing are one code path.
 
+mod cached;
 mod closed;
 mod filter;
 mod inside;
@@ -15,7 +16,9 @@ use crate::endpoint::Endpoint;
 use crate::event::Only;
 use crate::explain::{Abstained, Dropped};
 use crate::ids::EndpointId;
-use crate::policies::RequestFacts;
+use crate::policies::{Cached, Request};
+use crate::pool::Pool;
+use crate::prefix::Matches;
 use crate::requests::Tried;
 use crate::rng::Rng;
 use crate::route::Plan;
@@ -33,7 +36,8 @@ pub(crate) struct Query<'a> {
     /// Turns of the route; none if it has changed its shape since the request came.
     pub(crate) shares: Option<&'a Shares>,
     pub(crate) endpoints: &'a [Endpoint],
-    pub(crate) facts: RequestFacts,
+    pub(crate) pools: &'a [Pool],
+    pub(crate) facts: Request<'a>,
     pub(crate) protocols: Protocols,
     pub(crate) only: Option<Only>,
     pub(crate) tried: &'a [Tried],
@@ -70,6 +74,8 @@ pub(crate) struct Take {
     /// Index into the plan's candidates.
     pub(crate) candidate: usize,
     pub(crate) key: u16,
+    /// Prompt tokens that are believed cached there.
+    pub(crate) cached: u32,
     /// Place among the live ones; none when failing open.
     pub(crate) live: Option<usize>,
     /// Place of the second best among the live ones.
@@ -118,6 +124,9 @@ pub(crate) struct Scratch {
     pub(crate) live: Vec<usize>,
     /// Per live candidate.
     pub(crate) penalties: Vec<f64>,
+    pub(crate) cached: Vec<Cached>,
+    /// Of one pool.
+    pub(crate) matches: Matches,
     pub(crate) totals: Vec<f64>,
     /// Raw scores: those of the first policy that scored, then those of the second, …
     pub(crate) raw: Vec<f64>,
@@ -150,6 +159,12 @@ impl Query<'_> {
             .filter(|endpoint| endpoint.id.generation == id.generation)
     }
 
+    /// Index of the pool of a live candidate.
+    fn pool_at(&self, candidate: usize) -> usize {
+        self.live_endpoint(candidate)
+            .map_or(0, |endpoint| endpoint.pool_at)
+    }
+
     /// The endpoint of a candidate that is live, so is there.
     fn live_endpoint(&self, candidate: usize) -> Option<&Endpoint> {
         self.endpoint(self.plan.candidates[candidate].endpoint)
@@ -162,6 +177,7 @@ impl Scratch {
         self.order = 0;
         self.live.clear();
         self.penalties.clear();
+        self.cached.clear();
         self.totals.clear();
         self.raw.clear();
         self.scored.clear();

@@ -4,6 +4,7 @@
 //! [`FleetSpec::check`] says what the scheduler relies on.
 
 use crate::policies::Policies;
+use crate::work::{Abilities, Needs};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,9 @@ pub struct FleetSpec {
     pub routes: Vec<RouteSpec>,
     /// How requests can be spread where nothing else decides is random; the seed of that.
     pub seed: u64,
+    /// Zone that the gateway is in; none: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Arc<str>>,
 }
 
 /// Endpoints that serve the same model with the same kind of engine.
@@ -68,6 +72,37 @@ pub struct PoolSpec {
     pub probe: Option<ProbeSpec>,
     /// Silence of all its streams after which an endpoint counts as stalled; none: never.
     pub stall_after: Option<Duration>,
+    /// Time between readings of each engine's metrics; none: they are not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrape: Option<Duration>,
+    /// Most tokens of prompt and answer together; none: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_length: Option<u32>,
+    /// What it costs; none: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// What its model is good at, as words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strengths: Vec<Arc<str>>,
+    /// What its model can do beyond text.
+    #[serde(default = "all_abilities")]
+    pub abilities: Abilities,
+    /// Whether the weights of its endpoints follow their load.
+    #[serde(default)]
+    pub auto_weight: bool,
+}
+
+fn all_abilities() -> Abilities {
+    Abilities::ALL
+}
+
+/// Price of a model, in USD per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    /// Of prompts.
+    pub input: f64,
+    /// Of answers.
+    pub output: f64,
 }
 
 /// One endpoint of a pool.
@@ -79,6 +114,21 @@ pub struct EndpointSpec {
     pub address: Arc<str>,
     /// Share inside its target; 0 takes nothing.
     pub weight: Weight,
+    /// Labels, sorted by name, such as `gpu`, `zone`, `tier` and `spot`.
+    #[serde(default)]
+    pub labels: Arc<[(Arc<str>, Arc<str>)]>,
+}
+
+impl EndpointSpec {
+    /// An endpoint of weight 1 without labels.
+    pub fn new(name: impl Into<Arc<str>>, address: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            address: address.into(),
+            weight: Weight::ONE,
+            labels: Arc::default(),
+        }
+    }
 }
 
 /// Set of API dialects.
@@ -117,6 +167,18 @@ pub struct BreakerSpec {
     pub open_for: Duration,
 }
 
+impl Default for BreakerSpec {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(30),
+            min_requests: 10,
+            error_rate: 0.1,
+            consecutive: 5,
+            open_for: Duration::from_secs(10),
+        }
+    }
+}
+
 /// Waits that busy upstreams ask for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CooldownSpec {
@@ -124,6 +186,15 @@ pub struct CooldownSpec {
     pub default: Duration,
     /// Longest wait that is obeyed.
     pub max: Duration,
+}
+
+impl Default for CooldownSpec {
+    fn default() -> Self {
+        Self {
+            default: Duration::from_secs(5),
+            max: Duration::from_secs(60),
+        }
+    }
 }
 
 /// Active probing; the driver sends the probes that [`crate::Action::Probe`] asks for.
@@ -165,6 +236,22 @@ pub struct TargetSpec {
     pub weight: Option<Weight>,
     /// 1 first; a later order serves only when earlier ones cannot.
     pub order: u16,
+    /// Prompt tokens that it is meant for, from and up to; none: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves_tokens: Option<(u32, u32)>,
+}
+
+impl TargetSpec {
+    /// The pool at index `pool`, of order 1 and without a weight.
+    pub fn new(name: impl Into<Arc<str>>, pool: usize) -> Self {
+        Self {
+            name: name.into(),
+            pool,
+            weight: None,
+            order: 1,
+            serves_tokens: None,
+        }
+    }
 }
 
 /// How a route chooses; follows from its config alone.
@@ -192,6 +279,24 @@ impl RouteBy {
 }
 
 impl RouteSpec {
+    /// A route without policies, weights and fallbacks.
+    pub fn new(name: impl Into<Arc<str>>, targets: Vec<TargetSpec>) -> Self {
+        Self {
+            name: name.into(),
+            targets,
+            policies: Policies::default(),
+            spill: true,
+            retry: RetrySpec::default(),
+            fallback: Vec::new(),
+        }
+    }
+
+    /// Facts of requests and engines that the route looks at.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        self.policies.needs()
+    }
+
     /// How this route chooses.
     #[must_use]
     pub fn route_by(&self) -> RouteBy {
@@ -301,6 +406,27 @@ impl FallbackOn {
 }
 
 impl FleetSpec {
+    /// Facts of requests and engines that matter where `route` may send them: what it looks at itself, and what other
+    /// routes over its pools learn from whoever uses them.
+    #[must_use]
+    pub fn needs(&self, route: &RouteSpec) -> Needs {
+        let shares_pool = |other: &&RouteSpec| {
+            let pools = || route.targets.iter().map(|target| target.pool);
+            other
+                .targets
+                .iter()
+                .any(|target| pools().any(|pool| pool == target.pool))
+        };
+        let learned = Needs::LIVE
+            .and(Needs::BLOCKS)
+            .and(Needs::TOKENS)
+            .and(Needs::SIGNALS);
+        let others = self.routes.iter().filter(shares_pool);
+        others.fold(route.needs(), |needs, other| {
+            needs.and(Needs(other.needs().0 & learned.0))
+        })
+    }
+
     /// Whether the spec is consistent: what the scheduler relies on.
     ///
     /// # Errors
@@ -328,6 +454,36 @@ impl FleetSpec {
 }
 
 impl PoolSpec {
+    /// A pool with the rules of a config that says nothing of them, but without probes.
+    pub fn new(name: impl Into<Arc<str>>, endpoints: Vec<EndpointSpec>) -> Self {
+        Self {
+            name: name.into(),
+            endpoints,
+            keys: 1,
+            protocols: Protocols::ANY,
+            max_inflight: None,
+            breaker: Some(BreakerSpec::default()),
+            cooldown: CooldownSpec::default(),
+            fail_open: true,
+            ramp: Duration::from_secs(10),
+            probe: None,
+            stall_after: None,
+            scrape: Some(Duration::from_secs(1)),
+            context_length: None,
+            price: None,
+            strengths: Vec::new(),
+            abilities: Abilities::ALL,
+            auto_weight: false,
+        }
+    }
+
+    /// How old a reading of metrics may be before it counts as none: three intervals.
+    #[must_use]
+    pub fn fresh_for(&self) -> Duration {
+        self.scrape
+            .map_or(Duration::ZERO, |interval| interval.saturating_mul(3))
+    }
+
     fn check(&self) -> Result<(), String> {
         unique(self.endpoints.iter().map(|endpoint| &endpoint.name), "endpoints")?;
         if self.keys == 0 {

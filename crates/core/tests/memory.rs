@@ -17,7 +17,7 @@ use weighbridge_core::event::{Arrival, Ended, Outcome};
 use weighbridge_core::policies::session_affinity::SessionKey;
 use weighbridge_core::policies::{Policies, session_affinity};
 use weighbridge_core::spec::{FleetSpec, Protocols};
-use weighbridge_core::{Action, Event, RequestId, Scheduler, Time};
+use weighbridge_core::{Action, Event, RequestId, RouteId, Scheduler, Time};
 
 /// Resident memory of this process, KiB.
 fn resident_kib() -> u64 {
@@ -37,6 +37,7 @@ fn lb3_a_million_sessions_do_not_grow_memory() {
         pools: vec![world::pool("p", 4)],
         routes: vec![route],
         seed: 1,
+        ..FleetSpec::default()
     };
     let mut scheduler = Scheduler::new(0);
     let mut actions = Vec::new();
@@ -56,6 +57,7 @@ fn lb3_a_million_sessions_do_not_grow_memory() {
             session: Some(SessionKey::new(format!("session-{id}").as_bytes())),
             only: None,
             explain: false,
+            ..Arrival::new(RequestId(0), RouteId(0))
         };
         scheduler.step(now, Event::Arrive(arrival), &mut actions);
         let dispatch = actions.iter().find_map(|action| match action {
@@ -70,6 +72,7 @@ fn lb3_a_million_sessions_do_not_grow_memory() {
             outcome: Outcome::Complete,
             committed: true,
             too_long: false,
+            ..Ended::new(RequestId(0), 0, Outcome::Complete)
         };
         scheduler.step(now, Event::Ended(ended), &mut actions);
         if id == 20_000 {

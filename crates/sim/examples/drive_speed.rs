@@ -26,6 +26,7 @@ fn setup(endpoints: usize, settings: Settings) -> Setup {
         name: format!("e{number}").into(),
         address: format!("e{number}").into(),
         weight: Weight::ONE,
+        ..EndpointSpec::new("", "")
     };
     let pool = PoolSpec {
         name: "p".into(),
@@ -42,6 +43,7 @@ fn setup(endpoints: usize, settings: Settings) -> Setup {
         ramp: Duration::ZERO,
         probe: None,
         stall_after: None,
+        ..PoolSpec::new("", Vec::new())
     };
     let route = RouteSpec {
         name: "r".into(),
@@ -50,6 +52,7 @@ fn setup(endpoints: usize, settings: Settings) -> Setup {
             pool: 0,
             weight: None,
             order: 1,
+            ..TargetSpec::new("", 0)
         }],
         policies: Policies {
             least_inflight: Some(least_inflight::Config::default()),
@@ -65,6 +68,7 @@ fn setup(endpoints: usize, settings: Settings) -> Setup {
                 pools: vec![pool],
                 routes: vec![route],
                 seed: 0,
+                ..FleetSpec::default()
             }
             .into(),
             engines: vec![EngineSpec {

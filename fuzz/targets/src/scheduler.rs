@@ -91,6 +91,7 @@ impl World {
             session: session.map(|session| SessionKey::new(&[session])),
             only: None,
             explain: session == Some(0),
+            ..Arrival::new(RequestId(0), RouteId(0))
         }));
     }
 
@@ -157,6 +158,7 @@ impl World {
                 outcome,
                 committed: input.byte() < 32,
                 too_long: input.flag(),
+                ..Ended::new(RequestId(0), 0, Outcome::Complete)
             }));
         }
     }
@@ -204,6 +206,7 @@ impl World {
                 outcome: Outcome::Refused,
                 committed: false,
                 too_long: false,
+                ..Ended::new(RequestId(0), 0, Outcome::Complete)
             })
         };
         self.step_at(at, ended((request, attempt)));
@@ -234,6 +237,7 @@ impl World {
             session: None,
             only: None,
             explain: true,
+            ..Arrival::new(RequestId(0), RouteId(0))
         }));
     }
 
@@ -246,6 +250,7 @@ impl World {
                 outcome: Outcome::Complete,
                 committed: true,
                 too_long: false,
+                ..Ended::new(RequestId(0), 0, Outcome::Complete)
             }));
         }
         let view = self.scheduler.view(self.now);

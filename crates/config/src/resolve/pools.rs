@@ -90,6 +90,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         ramp: or(given.ramp, |span| span.0, Duration::from_secs(10)),
         probe,
         stall_after: given.stall_after.and_then(|span| positive(reader, span)),
+        ..PoolSpec::new("", Vec::new())
     };
     let pool = Pool {
         name,
@@ -143,6 +144,7 @@ pub(super) fn endpoints(
             name: name.clone(),
             address: url.identity(),
             weight: or(given.weight, |weight| weight.0, Weight::ONE),
+            labels: Arc::default(),
         });
         endpoints.push(Endpoint {
             name,

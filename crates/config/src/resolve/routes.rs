@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::policies::Policies;
-use weighbridge_core::spec::{FallbackOn, FallbackSpec, RetrySpec, RouteSpec, TargetSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, FallbackSpec, RouteSpec, TargetSpec, Weight};
 
 /// Names of pools or routes, and their places.
 pub(super) type Names<'a> = BTreeMap<&'a str, usize>;
@@ -99,19 +99,7 @@ pub(super) fn routes(
 /// The route that a pool is when no route names it.
 fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
     let name = pool.spec.name.clone();
-    let spec = RouteSpec {
-        name: name.clone(),
-        targets: vec![TargetSpec {
-            name: name.clone(),
-            pool: index,
-            weight: None,
-            order: 1,
-        }],
-        policies: Policies::default(),
-        spill: true,
-        retry: RetrySpec::default(),
-        fallback: Vec::new(),
-    };
+    let spec = RouteSpec::new(name.clone(), vec![TargetSpec::new(name.clone(), index)]);
     (
         spec,
         Route {
@@ -299,6 +287,7 @@ fn targets(
             pool: index,
             weight: given.weight.map(|weight| weight.value.0),
             order: or(given.order, |order| u16::try_from(order.0).unwrap_or(u16::MAX), 1),
+            serves_tokens: None,
         });
     }
     targets

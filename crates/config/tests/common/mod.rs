@@ -93,5 +93,12 @@ pub fn check_places(text: &str, expect: &[&str]) {
         .iter()
         .map(|line| line.replace("t.yaml", "").replace("\n    ", " | "))
         .collect();
+    // What ends in `…` is followed by a list that grows with the product.
+    let shown = |(got, expect): (&String, &&str)| match expect.strip_suffix('…') {
+        Some(begin) if got.len() > begin.len() && got.starts_with(begin) => (*expect).to_owned(),
+        _ => got.clone(),
+    };
+    let extra = got.iter().skip(expect.len()).cloned();
+    let got: Vec<String> = got.iter().zip(expect).map(shown).chain(extra).collect();
     assert_eq!(got, expect, "{text}");
 }

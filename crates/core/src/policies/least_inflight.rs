@@ -3,6 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// When it is right and when it is wrong, for the reference of policies.
+pub const GUIDE: &str = "\
+Looks at the requests that this gateway has under way at an endpoint, whatever route they came by. Needs nothing from the
+engine, so it works with every provider and when metrics fail.
+
+**Right** where requests cost about the same, and as the steady part of any mix: it never sends more to an endpoint that does
+not answer. **Wrong** alone where requests differ a hundredfold (a long prompt counts like a greeting; see `least_work`), and
+where several replicas of the gateway share engines and each sees its own requests only (see `queue_depth`).
+
+Example: endpoints with 0, 3 and 1 in flight score 1, 1/4 and 1/2, of which the shares are 4/7, 1/7 and 2/7.
+";
+
 /// Settings of `least_inflight`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -40,11 +52,11 @@ struct LeastInflight;
 impl super::Scorer for LeastInflight {
     fn score(
         &self,
-        _request: &super::RequestFacts,
-        candidates: &[super::Candidate<'_>],
+        _request: &super::Request<'_>,
+        candidates: &super::Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<super::Home>, crate::explain::Abstained> {
-        for (score, candidate) in scores.iter_mut().zip(candidates) {
+        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
             *score = 1.0 / (1.0 + f64::from(candidate.inflight) + candidate.penalty);
         }
         Ok(None)
@@ -54,23 +66,15 @@ impl super::Scorer for LeastInflight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policies::{Candidate, RequestFacts, ScorerConfig};
+    use crate::policies::ScorerConfig;
+    use crate::policies::stage::Stage;
 
     #[test]
     fn one_over_one_plus_load() {
-        let candidate = |inflight, penalty| Candidate {
-            key: b"a\0a",
-            inflight,
-            penalty,
-        };
-        let candidates = [candidate(0, 0.0), candidate(3, 0.0), candidate(1, 2.0)];
-        let mut scores = [0.0; 3];
-        let scorer = Config::default().build();
-        assert_eq!(
-            scorer.score(&RequestFacts::default(), &candidates, &mut scores),
-            Ok(None)
-        );
-        assert_eq!(scores, [1.0, 0.25, 0.25]);
+        let mut stage = Stage::new(3, |policies| policies.least_inflight = Some(Config::default()));
+        stage.busy(1, 3);
+        stage.busy(2, 1);
+        assert_eq!(stage.scores("least_inflight"), [1.0, 0.25, 0.5]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Session affinity by rendezvous hashing: nothing stored, the same on every replica of the gateway.
 
-use super::{Candidate, Home, RequestFacts};
+use super::{Candidates, Home, Request};
 use crate::explain::Abstained;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,19 @@ use smallvec::SmallVec;
 /// FNV-1a-64 state after `LE64(len S) ‖ S` of a session key S: what scoring goes on from, and all that is kept of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionKey(pub u64);
+
+/// When it is right and when it is wrong, for the reference of policies.
+pub const GUIDE: &str = "\
+Gives every session an order of the endpoints by rendezvous hashing: the first scores 1, the next 1/2, then 1/4, and so on.
+Nothing is stored, so all replicas of the gateway agree, and an endpoint that leaves moves only its own sessions.
+
+**Right** for conversations and agents whose clients send a session key, since each turn then finds the cache of the turn
+before. **Wrong** alone: a session stays where it is however busy its endpoint is. Pair it with `least_inflight` (the larger
+the route, the larger that weight; `check` says how large), or set `bound`. Where no client sends a key it abstains;
+`prefix_cache` then finds shared beginnings by itself.
+
+Example: with three endpoints the shares are 4/7, 2/7 and 1/7 of its weight.
+";
 
 /// Settings of `session_affinity`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -91,13 +104,13 @@ struct Affinity {
 impl super::Scorer for Affinity {
     fn score(
         &self,
-        request: &RequestFacts,
-        candidates: &[Candidate<'_>],
+        request: &Request<'_>,
+        candidates: &Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let session = request.session.ok_or(Abstained::NoKey)?;
         let mut ranks: SmallVec<[(u64, u32); 16]> = (0..)
-            .zip(candidates)
+            .zip(candidates.iter())
             .map(|(place, candidate)| (session.hash(candidate.key), place))
             .collect();
         // r grows with h, so the larger h comes first.
@@ -116,7 +129,7 @@ impl super::Scorer for Affinity {
         match self.bound.map(|bound| most_inflight(bound, candidates)) {
             None => ranks.iter().for_each(|(_, place)| rank(*place)),
             Some(most) => {
-                let is_over = |place: &u32| f64::from(candidates[*place as usize].inflight) + 1.0 > most;
+                let is_over = |place: &u32| f64::from(candidates.get(*place as usize).inflight) + 1.0 > most;
                 let places = || ranks.iter().map(|(_, place)| *place);
                 places().filter(|place| !is_over(place)).for_each(&mut rank);
                 places().filter(is_over).for_each(&mut rank);
@@ -125,14 +138,14 @@ impl super::Scorer for Affinity {
         Ok(home)
     }
 
-    fn belongs(&self, request: &RequestFacts, key: &[u8]) -> u64 {
+    fn belongs(&self, request: &Request<'_>, key: &[u8]) -> u64 {
         request.session.map_or(0, |session| session.hash(key))
     }
 }
 
 /// ⌈bound · (total in flight + 1) / N⌉.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn most_inflight(bound: f64, candidates: &[Candidate<'_>]) -> f64 {
+fn most_inflight(bound: f64, candidates: &Candidates<'_>) -> f64 {
     let total: u64 = candidates.iter().map(|c| u64::from(c.inflight)).sum();
     (bound * (total + 1) as f64 / candidates.len() as f64).ceil()
 }
@@ -178,7 +191,9 @@ impl SessionKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policies::{Scorer, ScorerConfig};
+    use crate::explain::Abstained;
+    use crate::policies::ScorerConfig;
+    use crate::policies::stage::Stage;
 
     #[test]
     #[expect(clippy::float_cmp, reason = "the vectors are exact")]
@@ -190,29 +205,21 @@ mod tests {
         assert_eq!(session.rank_value(&[0x62, 0, 0x32]), 0.577_589_253_140_661_8);
     }
 
-    fn scores(bound: Option<f64>, inflight: &[u32]) -> Vec<f64> {
-        let keys: Vec<_> = (0..inflight.len())
-            .map(|i| format!("t\0e{i}").into_bytes())
-            .collect();
-        let candidates: Vec<_> = (keys.iter().zip(inflight))
-            .map(|(key, inflight)| Candidate {
-                key,
-                inflight: *inflight,
-                penalty: 0.0,
-            })
-            .collect();
-        let mut scores = vec![0.0; inflight.len()];
-        let request = RequestFacts {
-            session: Some(SessionKey::new(b"s")),
-        };
+    fn stage(bound: Option<f64>, count: usize) -> Stage {
         let config = Config {
             bound,
             ..Config::default()
         };
-        let home = config.build().score(&request, &candidates, &mut scores);
-        let best = (0..keys.len()).max_by_key(|i| SessionKey::new(b"s").hash(&keys[*i]));
-        assert_eq!(home.unwrap().map(|home| home.place), best);
-        scores
+        Stage::new(count, |policies| policies.session_affinity = Some(config))
+    }
+
+    fn scores(bound: Option<f64>, inflight: &[u32]) -> Vec<f64> {
+        let mut stage = stage(bound, inflight.len());
+        stage.session = Some(SessionKey::new(b"s"));
+        for (place, count) in inflight.iter().enumerate() {
+            stage.busy(place, *count);
+        }
+        stage.scores("session_affinity")
     }
 
     #[test]
@@ -224,9 +231,8 @@ mod tests {
 
     #[test]
     fn no_key_abstains() {
-        let scorer = Affinity { bound: None };
-        let request = RequestFacts::default();
-        assert_eq!(scorer.score(&request, &[], &mut []), Err(Abstained::NoKey));
+        let stage = stage(None, 2);
+        assert_eq!(stage.abstained("session_affinity"), Some(Abstained::NoKey));
     }
 
     #[test]

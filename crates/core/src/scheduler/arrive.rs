@@ -5,7 +5,6 @@ use super::ended::Among;
 use crate::action::{Action, Dispatch, Verdict};
 use crate::event::Arrival;
 use crate::explain::{Decision, Explanation};
-use crate::policies::RequestFacts;
 use crate::requests::{Attempt, Request, Stage};
 use crate::select::{self, Choice, Kind, Query, Refusal, Take, UNKNOWN_RETURN, record};
 use crate::spec::FallbackOn;
@@ -108,6 +107,7 @@ impl Scheduler {
             rng,
             routes,
             endpoints,
+            pools,
             scratch,
             ..
         } = self;
@@ -120,9 +120,8 @@ impl Scheduler {
             plan: &request.plan,
             shares: route.shares_of(&request.plan),
             endpoints,
-            facts: RequestFacts {
-                session: request.arrival.session,
-            },
+            pools,
+            facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,
             tried: &request.tried,
@@ -172,7 +171,13 @@ impl Scheduler {
         let Some(endpoint) = self.endpoint_mut(id) else {
             return;
         };
-        let hold = endpoint.begin(now, take.key, failed_open);
+        let mut hold = endpoint.begin(now, take.key, failed_open);
+        let work = request.arrival.work.as_deref();
+        hold.load = endpoint.engine.dispatched(work, take.cached);
+        let pool = endpoint.pool_at;
+        if let Some(work) = work.filter(|work| !work.blocks.is_empty()) {
+            self.pools[pool].learned.store(id.slot, &work.blocks, now);
+        }
         self.touched.push(id.slot);
         request.attempts += 1;
         if request.attempts == 1

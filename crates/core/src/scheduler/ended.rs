@@ -3,10 +3,9 @@
 use super::Scheduler;
 use super::arrive::Decided;
 use crate::action::{Action, Verdict};
-use crate::event::{Ended, Outcome};
+use crate::event::{Ended, Outcome, Spent};
 use crate::health::verdict::is_connect_failure;
 use crate::ids::{RequestId, RouteId};
-use crate::policies::RequestFacts;
 use crate::requests::{Attempt, Request, Stage, Tried};
 use crate::route::Plan;
 use crate::select::{self, Kind, Query, UNKNOWN_RETURN};
@@ -29,7 +28,7 @@ impl Scheduler {
             return;
         };
         let outcome = ended.outcome;
-        self.release(&attempt, outcome);
+        self.release(&attempt, (outcome, ended.spent.as_ref()));
         request.tried.push(Tried::after(&attempt, outcome));
         request.all_refused &= is_connect_failure(outcome);
         self.refresh(&mut request);
@@ -100,7 +99,7 @@ impl Scheduler {
             return;
         };
         if let Stage::Running(attempt) = request.stage {
-            self.release(&attempt, Outcome::Abandoned);
+            self.release(&attempt, (Outcome::Abandoned, None));
         }
         self.forget(&request);
     }
@@ -114,7 +113,7 @@ impl Scheduler {
         let may = request.plan.retry.on_timeout && request.may_go_on() && self.budget_allows(&request);
         request.tried.push(Tried::after(&attempt, Outcome::TimedOut));
         if may && let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {
-            self.release(&attempt, Outcome::TimedOut);
+            self.release(&attempt, (Outcome::TimedOut, None));
             request.all_refused = false;
             request.so_far = None;
             self.spend(&request);
@@ -142,13 +141,13 @@ impl Scheduler {
     }
 
     /// Gives an attempt's slot back; a removed endpoint's place is free once it is idle.
-    fn release(&mut self, attempt: &Attempt, outcome: Outcome) {
+    fn release(&mut self, attempt: &Attempt, how: (Outcome, Option<&Spent>)) {
         let now = self.now;
         let slot = attempt.endpoint.slot;
         let Some(endpoint) = self.endpoint_mut(attempt.endpoint) else {
             return;
         };
-        endpoint.ended(now, outcome, attempt.hold);
+        endpoint.ended(now, how, attempt.hold);
         if endpoint.removed && endpoint.inflight == 0 {
             self.lingering.retain(|other| *other != slot);
             self.free.push(slot);
@@ -221,13 +220,14 @@ impl Scheduler {
     }
 
     /// A question about `plan` that leaves no trace.
-    fn query<'a>(&'a self, plan: &'a Arc<Plan>, request: &Request) -> Query<'a> {
+    fn query<'a>(&'a self, plan: &'a Arc<Plan>, request: &'a Request) -> Query<'a> {
         Query {
             now: self.now,
             plan,
             shares: None,
             endpoints: &self.endpoints,
-            facts: RequestFacts::default(),
+            pools: &self.pools,
+            facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,
             tried: &[],

@@ -4,6 +4,7 @@ use super::Scheduler;
 use crate::action::{Action, Bindings};
 use crate::endpoint::Endpoint;
 use crate::ids::{EndpointId, RouteId};
+use crate::pool::Pool;
 use crate::rng::{Rng, splitmix};
 use crate::route::{Plan, Route};
 use crate::spec::{FleetSpec, PoolSpec};
@@ -52,6 +53,7 @@ impl Scheduler {
         let mut pools = Vec::with_capacity(spec.pools.len());
         for pool in &spec.pools {
             let pool = Arc::new(pool.clone());
+            let pool_at = self.pool_of(&pool.name);
             let ramps = serving.contains(&pool.name);
             let ids = (0..pool.endpoints.len())
                 .map(|place| {
@@ -62,7 +64,9 @@ impl Scheduler {
                         Arc::clone(&endpoint.address),
                     );
                     let found = before.remove(&identity);
-                    self.place(found, (&pool, place), ramps)
+                    let id = self.place(found, (&pool, place), ramps);
+                    self.endpoints[id.slot as usize].pool_at = pool_at;
+                    id
                 })
                 .collect();
             pools.push((pool, ids));
@@ -71,6 +75,18 @@ impl Scheduler {
             self.remove(slot);
         }
         pools
+    }
+
+    /// Place of the state of the pool with this name.
+    fn pool_of(&mut self, name: &Arc<str>) -> usize {
+        let found = self.pools.iter().position(|pool| pool.name == *name);
+        found.unwrap_or_else(|| {
+            self.pools.push(Pool {
+                name: Arc::clone(name),
+                ..Pool::default()
+            });
+            self.pools.len() - 1
+        })
     }
 
     /// Keeps the endpoint in slot `found`, or makes a new one; `ramps`: its pool already serves.
@@ -118,6 +134,9 @@ impl Scheduler {
         let endpoint = &mut self.endpoints[slot as usize];
         endpoint.removed = true;
         endpoint.probes = None;
+        let pool = &mut self.pools[endpoint.pool_at];
+        pool.learned.cleared(slot);
+        pool.exact.cleared(slot);
         if endpoint.inflight == 0 {
             self.free.push(slot);
         } else {

@@ -5,7 +5,7 @@ use crate::endpoint::Endpoint;
 use crate::event::Arrival;
 use crate::explain::Explanation;
 use crate::health::breaker::Breaker;
-use crate::policies::RequestFacts;
+use crate::policies::Request;
 use crate::select::{self, Choice, Kind, Query, Scratch, record};
 use crate::time::Time;
 use crate::view::{EndpointView, FleetView, RouteView, State, StateKind};
@@ -148,8 +148,10 @@ impl Scheduler {
             plan: &route.plan,
             shares: Some(&route.shares),
             endpoints: &self.endpoints,
-            facts: RequestFacts {
+            pools: &self.pools,
+            facts: Request {
                 session: arrival.session,
+                work: arrival.work.as_deref(),
             },
             protocols: arrival.protocols,
             only: arrival.only,

@@ -84,6 +84,7 @@ fn fail_open(query: &Query<'_>, scratch: &Scratch, rng: &mut Rng) -> Option<Take
     Some(Take {
         candidate,
         key,
+        cached: 0,
         live: None,
         runner_up: None,
         tie: equals.len() > 1,

@@ -35,6 +35,7 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, how: (bool, bool)
     Choice::Take(Take {
         candidate,
         key,
+        cached: 0,
         live: Some(live),
         runner_up: None,
         tie: false,

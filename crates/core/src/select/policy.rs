@@ -1,11 +1,10 @@
 //! `policy`: the weighted sum of normalised scores; the largest wins, equals are drawn from.
 
-use super::{Query, Scored, Scratch, Take, Turns, filter, inside};
+use super::{Query, Scored, Scratch, Take, Turns, cached, filter, inside};
 use crate::explain::{Abstained, Dropped};
-use crate::policies::{Candidate, Home};
+use crate::policies::{Candidates, Home};
 use crate::rng::Rng;
 use crate::view::StateKind;
-use smallvec::SmallVec;
 
 /// Totals this near to the largest, as a share of the policies' weights, are equal.
 const TIE: f64 = 1e-12;
@@ -13,6 +12,7 @@ const TIE: f64 = 1e-12;
 /// The winner, or none if every policy abstained.
 pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) -> Option<Take> {
     inside::set_penalties(query, scratch, 0..scratch.live.len());
+    cached::look_up(query, scratch);
     let home = score(query, scratch);
     if scratch.scored.is_empty() {
         return None;
@@ -25,6 +25,7 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
     Some(Take {
         candidate,
         key: filter::key(query, &query.plan.candidates[candidate])?,
+        cached: scratch.cached.get(winner).map_or(0, |cached| cached.tokens),
         live: Some(winner),
         runner_up: runner_up(&scratch.totals, winner),
         tie,
@@ -36,22 +37,20 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
 /// Fills `raw`, `scored`, `abstained` and `totals`; returns where the session belongs, with the policy that says so.
 fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
     let count = scratch.live.len();
-    let mut candidates: SmallVec<[Candidate<'_>; 16]> = SmallVec::with_capacity(count);
-    for (place, penalty) in scratch.live.iter().zip(&scratch.penalties) {
-        let candidate = &query.plan.candidates[*place];
-        candidates.push(Candidate {
-            key: &candidate.key,
-            inflight: query
-                .live_endpoint(*place)
-                .map_or(0, |endpoint| endpoint.inflight),
-            penalty: *penalty,
-        });
-    }
     scratch.totals.resize(count, 0.0);
     let mut belongs = None;
     for (policy, weighted) in query.plan.scorers.iter().enumerate() {
         let start = scratch.raw.len();
         scratch.raw.resize(start + count, 0.0);
+        let candidates = Candidates {
+            now: query.now,
+            plan: query.plan,
+            live: &scratch.live,
+            endpoints: query.endpoints,
+            penalties: &scratch.penalties,
+            cached: &scratch.cached,
+            pools: query.pools,
+        };
         let raw = &mut scratch.raw[start..];
         let home = match weighted.scorer.score(&query.facts, &candidates, raw) {
             Ok(home) => home,

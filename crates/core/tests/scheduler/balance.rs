@@ -114,6 +114,7 @@ fn adding_moves_about_a_fair_share_and_only_to_the_newcomer() {
         name: "new".into(),
         address: "http://new".into(),
         weight: Weight::ONE,
+        ..EndpointSpec::new("", "")
     });
     world.configure(spec);
     let after = homes(&mut world, 400);
@@ -192,6 +193,7 @@ fn a_newcomer_is_not_flooded() {
         name: "new".into(),
         address: "http://new".into(),
         weight: Weight::ONE,
+        ..EndpointSpec::new("", "")
     });
     world.configure(spec);
     for step in 0..100 {

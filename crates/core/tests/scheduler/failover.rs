@@ -499,6 +499,7 @@ impl World {
             outcome,
             committed: false,
             too_long: false,
+            spent: None,
         }));
         assert!(actions.is_empty());
         assert_eq!(before, self.view(0, 0).inflight + self.view(1, 0).inflight);

@@ -82,6 +82,7 @@ fn it_is_not_tried_elsewhere_when_home_fails() {
         outcome: Outcome::Refused,
         committed: false,
         too_long: false,
+        spent: None,
     }));
     let finished = actions.iter().any(|action| {
         matches!(action, weighbridge_core::Action::Finish { request: of, verdict: Verdict::Relay { .. } } if *of == request)
@@ -101,6 +102,7 @@ fn a_home_that_cools_is_waited_for() {
         outcome: wait(429, 30),
         committed: true,
         too_long: false,
+        spent: None,
     }));
     let arrival = pinned(&mut world, 1);
     let answer = world.send(arrival);

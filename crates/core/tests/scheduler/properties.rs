@@ -317,6 +317,7 @@ impl Model {
                     key: None,
                 }),
             explain: session == Some(0),
+            ..Arrival::new(RequestId(0), RouteId(0))
         }));
     }
 
@@ -352,6 +353,7 @@ impl Model {
                         outcome,
                         committed,
                         too_long: matches!(outcome, Outcome::Status { code: 400, .. }),
+                        ..Ended::new(RequestId(0), 0, Outcome::Complete)
                     }));
                 }
             }
@@ -423,6 +425,7 @@ impl Model {
             outcome: Outcome::Complete,
             committed: false,
             too_long: false,
+            ..Ended::new(RequestId(0), 0, Outcome::Complete)
         }));
         self.step(Event::Withdraw(request));
         self.step(Event::MoveOn { request, attempt: 1 });
@@ -451,6 +454,7 @@ impl Model {
                 outcome: Outcome::Complete,
                 committed: true,
                 too_long: false,
+                ..Ended::new(RequestId(0), 0, Outcome::Complete)
             }));
         }
         let view = self.scheduler.view(self.now);

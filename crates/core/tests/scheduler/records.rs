@@ -33,6 +33,7 @@ fn every_reason_is_named() {
                 outcome: wait(429, 30),
                 committed: true,
                 too_long: false,
+                spent: None,
             }));
             cooled = true;
         }

@@ -228,6 +228,7 @@ fn a_new_weight_counts_at_once() {
         name: "new".into(),
         address: "http://new".into(),
         weight: Weight::ONE,
+        ..EndpointSpec::new("", "")
     });
     world.configure(third);
     assert_eq!(counts(&mut world, 40), [20, 20]);

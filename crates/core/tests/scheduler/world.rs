@@ -12,7 +12,7 @@ use weighbridge_core::spec::{
     Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
 };
 use weighbridge_core::view::{EndpointView, StateKind};
-use weighbridge_core::{Action, Event, Scheduler, Time};
+use weighbridge_core::{Action, Event, RouteId, Scheduler, Time};
 
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -45,6 +45,7 @@ pub(crate) fn pool(name: &str, count: usize) -> PoolSpec {
                 name: format!("e{i}").into(),
                 address: format!("http://{name}-{i}").into(),
                 weight: Weight::ONE,
+                ..EndpointSpec::new("", "")
             })
             .collect(),
         keys: 1,
@@ -65,6 +66,7 @@ pub(crate) fn pool(name: &str, count: usize) -> PoolSpec {
         ramp: ms(10_000),
         probe: None,
         stall_after: None,
+        ..PoolSpec::new("", Vec::new())
     }
 }
 
@@ -86,6 +88,7 @@ pub(crate) fn route(name: &str, pools: &[usize]) -> RouteSpec {
                 pool: *pool,
                 weight: None,
                 order: 1,
+                ..TargetSpec::new("", 0)
             })
             .collect(),
         policies: Policies::default(),
@@ -112,6 +115,7 @@ pub(crate) fn policies(affinity: f64, least: f64) -> Policies {
             ..Default::default()
         }),
         least_inflight: (least > 0.0).then_some(least_inflight::Config { weight: least }),
+        ..Policies::default()
     }
 }
 
@@ -134,6 +138,7 @@ pub(crate) fn fleet(pools: Vec<PoolSpec>, routes: Vec<RouteSpec>) -> FleetSpec {
         pools,
         routes,
         seed: 0,
+        ..FleetSpec::default()
     }
 }
 
@@ -239,6 +244,7 @@ impl World {
             session: session.map(|s| SessionKey::new(s.as_bytes())),
             only: None,
             explain: false,
+            ..Arrival::new(RequestId(0), RouteId(0))
         }
     }
 
@@ -273,6 +279,7 @@ impl World {
             outcome,
             committed,
             too_long: false,
+            ..Ended::new(RequestId(0), 0, Outcome::Complete)
         }));
         answer(&actions, dispatch.request)
     }
@@ -285,6 +292,7 @@ impl World {
             outcome: status(400),
             committed: false,
             too_long: true,
+            ..Ended::new(RequestId(0), 0, Outcome::Complete)
         }));
         answer(&actions, dispatch.request)
     }

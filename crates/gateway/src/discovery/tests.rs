@@ -58,6 +58,7 @@ fn arrive(gateway: &Gateway, number: u64) -> weighbridge_core::action::Dispatch 
         session: None,
         only: None,
         explain: false,
+        work: None,
     };
     gateway.step(Event::Arrive(arrival), &mut actions);
     actions
@@ -76,6 +77,7 @@ fn end(gateway: &Gateway, number: u64) {
         outcome: Outcome::Complete,
         committed: true,
         too_long: false,
+        ..Ended::new(RequestId(0), 0, Outcome::Complete)
     };
     gateway.step(Event::Ended(ended), &mut Vec::new());
 }

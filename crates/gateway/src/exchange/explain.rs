@@ -80,6 +80,7 @@ impl Gateway {
             session: session::key(route, &sources),
             only,
             explain: true,
+            work: None,
         };
         let found = self.explain(&arrival).ok_or_else(unknown)?;
         Ok(explanation(&snapshot, route, &found))

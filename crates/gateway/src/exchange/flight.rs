@@ -158,6 +158,7 @@ impl Flight {
             // Nobody waits for another attempt.
             committed: committed || self.has_left(),
             too_long,
+            spent: None,
         }))
     }
 

@@ -90,6 +90,7 @@ impl Run {
             session,
             only: self.intake.only,
             explain: self.intake.explain,
+            work: None,
         });
         let refused = match turn {
             Turn::Finish(Verdict::Busy { .. }) => Some("busy"),
@@ -106,6 +107,7 @@ impl Run {
                 session: None,
                 only: self.intake.only,
                 explain: true,
+                work: None,
             };
             self.flight.refused(route, &asked, why);
         }

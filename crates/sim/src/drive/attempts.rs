@@ -9,7 +9,8 @@ use crate::outcome::{Fate, Record};
 use smallvec::SmallVec;
 use std::time::Duration;
 use weighbridge_core::action::{Dispatch, Verdict};
-use weighbridge_core::event::{Ended, Outcome};
+use weighbridge_core::event::{Ended, Outcome, Spent};
+use weighbridge_core::work::Needs;
 use weighbridge_core::{Action, Event, RequestId, RouteId};
 
 impl Loop<'_> {
@@ -18,7 +19,8 @@ impl Loop<'_> {
         self.arrived[index as usize] = self.now;
         let number = index as usize % self.routers.len();
         if let Router::Scheduler(replica) = &self.routers[number] {
-            let event = replica.arrival(index, self.workload.requests[index as usize].session, None);
+            let request = (index, &self.workload.requests[index as usize]);
+            let event = replica.arrival(request, self.workload.block_tokens, None);
             return self.tell(number, event);
         }
         self.place(number, index)
@@ -115,7 +117,7 @@ impl Loop<'_> {
                     cached_tokens,
                     scheduled,
                 } if mine => {
-                    self.began(index, (event.at, scheduled, cached_tokens));
+                    self.began(index, (event.at, scheduled, cached_tokens))?;
                 }
                 engine::EventKind::Finished => {
                     let inflight = &mut self.slots.slots[place].inflight;
@@ -134,15 +136,38 @@ impl Loop<'_> {
     }
 
     /// An attempt has its first token.
-    fn began(&mut self, index: u32, first: (Duration, Duration, u32)) {
+    fn began(&mut self, index: u32, first: (Duration, Duration, u32)) -> Result<(), DriveError> {
         let Some(flight) = &mut self.flights[index as usize] else {
-            return;
+            return Ok(());
         };
         flight.first = Some(first);
-        let (replica, place) = (flight.replica, flight.place);
-        if let Router::Baseline { baseline, .. } = &mut self.routers[replica] {
-            baseline.began(self.now, index as usize, place);
+        let (replica, place, attempt) = (flight.replica, flight.place, flight.attempt);
+        match &mut self.routers[replica] {
+            Router::Baseline { baseline, .. } => baseline.began(self.now, index as usize, place),
+            Router::Scheduler(scheduler) if scheduler.needs.meets(Needs::LIVE) => {
+                let request = RequestId(u64::from(index));
+                self.tell(replica, Event::FirstToken { request, attempt })?;
+            }
+            Router::Scheduler(_) => {}
         }
+        Ok(())
+    }
+
+    /// Tells the schedulers that look at it what their engines said.
+    pub(super) fn tell_readings(&mut self) -> Result<(), DriveError> {
+        for number in 0..self.routers.len() {
+            if !self.routers[number].reads_metrics() {
+                continue;
+            }
+            for place in 0..self.slots.slots.len() {
+                let endpoint = self.scheduler(number).and_then(|replica| replica.id(place));
+                if let (Some(endpoint), Some(reading)) = (endpoint, self.slots.reading(place, self.now)) {
+                    let reading = Box::new(reading);
+                    self.tell(number, Event::Scraped { endpoint, reading })?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// An attempt is over: what its router makes of it.
@@ -176,7 +201,19 @@ impl Loop<'_> {
             outcome,
             committed: flight.is_some_and(|flight| flight.first.is_some()),
             too_long,
+            spent: (outcome == Outcome::Complete).then(|| self.spent(index)),
         })
+    }
+
+    /// What an answered request cost, as its engine tells it.
+    fn spent(&self, index: u32) -> Spent {
+        let request = &self.workload.requests[index as usize];
+        let first = self.flights[index as usize].and_then(|flight| flight.first);
+        Spent {
+            prompt: request.prompt_tokens,
+            cached: first.map(|(_, _, cached)| cached),
+            output: request.output_tokens,
+        }
     }
 
     /// Adds a finished attempt to the endpoint's counts.
@@ -258,10 +295,11 @@ impl Loop<'_> {
 
     fn fall_back(&mut self, replica: usize, (request, route): (RequestId, RouteId)) {
         let index = index_of(request);
-        let session = self.workload.requests[index as usize].session;
+        let what = (index, &self.workload.requests[index as usize]);
+        let block_tokens = self.workload.block_tokens;
         if let Some(event) = self
             .scheduler(replica)
-            .map(|router| router.arrival(index, session, Some(route)))
+            .map(|router| router.arrival(what, block_tokens, Some(route)))
         {
             self.todo.push_back((replica, event));
         }

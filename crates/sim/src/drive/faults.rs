@@ -110,6 +110,7 @@ impl Loop<'_> {
                 address: Arc::from(format!("{name}#{place}")),
                 name,
                 weight: Weight::ONE,
+                ..EndpointSpec::new("", "")
             });
             places[pool].push(place);
         })

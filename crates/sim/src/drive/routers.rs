@@ -1,13 +1,16 @@
 //! Replicas of the gateway: the product's scheduler, or a yardstick in its place.
 
 use super::{Baseline, DriveError, Setup};
+use crate::workload::Request;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::action::Bindings;
 use weighbridge_core::event::Arrival;
 use weighbridge_core::policies::session_affinity::SessionKey;
+use weighbridge_core::prefix::BlockHash;
 use weighbridge_core::spec::{FleetSpec, Protocols};
+use weighbridge_core::work::{Needs, Work};
 use weighbridge_core::{Action, EndpointId, Event, RequestId, RouteId, Scheduler, Time};
 
 /// One replica.
@@ -20,12 +23,41 @@ pub(super) enum Router {
     },
 }
 
+impl Router {
+    /// Whether it looks at what engines tell of themselves.
+    pub(super) fn reads_metrics(&self) -> bool {
+        match self {
+            Self::Scheduler(replica) => replica.needs.meets(Needs::SIGNALS),
+            Self::Baseline { .. } => true,
+        }
+    }
+}
+
 /// The product's scheduler and its names of things.
 pub(super) struct Replica {
     scheduler: Scheduler,
     route: RouteId,
     slots: HashMap<EndpointId, usize>,
     ids: Vec<Option<EndpointId>>,
+    /// What its routes look at.
+    pub(super) needs: Needs,
+}
+
+/// What a request asks of an engine.
+fn work(request: &Request, block_tokens: u32) -> Work {
+    let blocks = request.prompt_blocks(block_tokens).iter();
+    Work {
+        prompt_tokens: request.prompt_tokens,
+        blocks: blocks.map(|block| BlockHash(*block)).collect(),
+        block_tokens,
+        ..Work::default()
+    }
+}
+
+/// What the routes of a fleet look at.
+fn needs(spec: &FleetSpec) -> Needs {
+    let needs = spec.routes.iter().map(|route| spec.needs(route));
+    needs.fold(Needs::NONE, Needs::and)
 }
 
 pub(super) fn at(now: Duration) -> Time {
@@ -39,6 +71,7 @@ impl Replica {
             route: RouteId(0),
             slots: HashMap::new(),
             ids: Vec::new(),
+            needs: needs(&setup.fleet.spec),
         }
     }
 
@@ -90,15 +123,30 @@ impl Replica {
         deadline.map(|deadline| Duration::from_nanos(deadline.nanos()))
     }
 
-    pub(super) fn arrival(&self, index: u32, session: Option<u64>, route: Option<RouteId>) -> Event {
+    /// The arrival of a request, as far as the route looks at it.
+    pub(super) fn arrival(
+        &self,
+        (index, request): (u32, &Request),
+        block_tokens: u32,
+        route: Option<RouteId>,
+    ) -> Event {
+        let work = self.needs.work().then(|| Arc::new(work(request, block_tokens)));
         Event::Arrive(Arrival {
             request: RequestId(u64::from(index)),
             route: route.unwrap_or(self.route),
             protocols: Protocols::ANY,
-            session: session.map(|session| SessionKey::new(&session.to_le_bytes())),
+            session: request
+                .session
+                .map(|session| SessionKey::new(&session.to_le_bytes())),
             only: None,
             explain: false,
+            work,
         })
+    }
+
+    /// Its name of the endpoint at `place`.
+    pub(super) fn id(&self, place: usize) -> Option<EndpointId> {
+        self.ids.get(place).copied().flatten()
     }
 
     pub(super) fn place(&self, endpoint: EndpointId) -> Option<usize> {

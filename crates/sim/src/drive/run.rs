@@ -160,11 +160,7 @@ impl<'a> Loop<'a> {
         for (number, fault) in self.setup.faults.iter().enumerate() {
             self.due.push(Reverse((fault.at, 0, Due::Fault(number))));
         }
-        if self
-            .routers
-            .iter()
-            .any(|router| matches!(router, Router::Baseline { .. }))
-        {
+        if self.routers.iter().any(Router::reads_metrics) {
             self.plan(Duration::ZERO, Due::Scrape);
         }
         self.configure()?;
@@ -254,6 +250,7 @@ impl<'a> Loop<'a> {
             Due::Recovers(place) => self.slots.slow(place, 1.0, self.now),
             Due::Scrape => {
                 self.slots.scrape(self.now);
+                self.tell_readings()?;
                 let interval = self.setup.scrape.max(Duration::from_millis(1));
                 self.plan(self.now + interval, Due::Scrape);
             }

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use weighbridge_core::signals::Reading;
 
 /// An endpoint and its engine.
 pub(super) struct Slot {
@@ -216,6 +217,27 @@ impl Slots {
                 slot.read = (now, slot.engine.stats());
             }
         }
+    }
+
+    /// What the engine of a slot said when it was read just now; none: it could not be read.
+    pub(super) fn reading(&self, slot: usize, now: Duration) -> Option<Reading> {
+        let place = &self.slots[slot];
+        let (read_at, stats) = &place.read;
+        let settings = &place.spec.settings;
+        (*read_at == now && place.up && now >= place.frozen_until).then(|| Reading {
+            waiting: u32::try_from(stats.waiting).ok(),
+            running: u32::try_from(stats.running).ok(),
+            kv_usage: Some(stats.kv_usage()),
+            block_tokens: Some(settings.block_size),
+            cache_tokens: Some(settings.kv_tokens()),
+            max_sequences: Some(settings.max_num_seqs),
+            prefix_queries: Some(stats.prefix_queries),
+            prefix_hits: Some(stats.prefix_hits),
+            preemptions: Some(stats.preemptions),
+            prompt_tokens: Some(stats.prompt_tokens),
+            generated_tokens: Some(stats.generation_tokens),
+            ..Reading::default()
+        })
     }
 
     /// What a router with `inflight` under way sees of an engine.

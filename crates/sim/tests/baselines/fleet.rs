@@ -17,6 +17,7 @@ pub(crate) fn fleet(engines: usize, settings: &Settings, scrape: Duration) -> Se
         name: format!("e{number}").into(),
         address: format!("e{number}").into(),
         weight: Weight::ONE,
+        ..EndpointSpec::new("", "")
     };
     let pool = PoolSpec {
         name: "p".into(),
@@ -33,6 +34,7 @@ pub(crate) fn fleet(engines: usize, settings: &Settings, scrape: Duration) -> Se
         ramp: Duration::ZERO,
         probe: None,
         stall_after: None,
+        ..PoolSpec::new("", Vec::new())
     };
     let route = RouteSpec {
         name: "r".into(),
@@ -41,6 +43,7 @@ pub(crate) fn fleet(engines: usize, settings: &Settings, scrape: Duration) -> Se
             pool: 0,
             weight: None,
             order: 1,
+            ..TargetSpec::new("", 0)
         }],
         policies: Policies::default(),
         spill: true,
@@ -61,6 +64,7 @@ pub(crate) fn fleet(engines: usize, settings: &Settings, scrape: Duration) -> Se
                 pools: vec![pool],
                 routes: vec![route],
                 seed: 1,
+                ..FleetSpec::default()
             }),
             engines: vec![engine],
         },

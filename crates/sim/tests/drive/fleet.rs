@@ -20,6 +20,7 @@ pub(crate) fn pool(name: &str, endpoints: usize) -> PoolSpec {
         name: format!("e{number}").into(),
         address: format!("{name}{number}").into(),
         weight: Weight::ONE,
+        ..EndpointSpec::new("", "")
     };
     PoolSpec {
         name: name.into(),
@@ -36,6 +37,7 @@ pub(crate) fn pool(name: &str, endpoints: usize) -> PoolSpec {
         ramp: Duration::ZERO,
         probe: None,
         stall_after: None,
+        ..PoolSpec::new("", Vec::new())
     }
 }
 
@@ -47,6 +49,7 @@ pub(crate) fn route(policies: Policies) -> RouteSpec {
             pool: 0,
             weight: None,
             order: 1,
+            ..TargetSpec::new("", 0)
         }],
         policies,
         spill: true,
@@ -87,6 +90,7 @@ pub(crate) fn setup(pool: PoolSpec, route: RouteSpec) -> Setup {
                 pools: vec![pool],
                 routes: vec![route],
                 seed: 1,
+                ..FleetSpec::default()
             }),
             engines: vec![engine()],
         },

@@ -21,7 +21,12 @@ pub(super) fn read(input: &mut Input<'_>) -> FleetSpec {
     let routes = (0..routes)
         .map(|index| route((index, routes), pools.len(), input))
         .collect();
-    FleetSpec { pools, routes, seed }
+    FleetSpec {
+        pools,
+        routes,
+        seed,
+        ..FleetSpec::default()
+    }
 }
 
 fn pool(index: usize, input: &mut Input<'_>) -> PoolSpec {
@@ -33,6 +38,7 @@ fn pool(index: usize, input: &mut Input<'_>) -> PoolSpec {
             // A new address makes a new endpoint of the same name.
             address: format!("http://{index}-{place}-{}", how >> 7).into(),
             weight: [Weight::ONE, Weight::ONE, Weight(2_500_000), Weight::ZERO][usize::from(how % 4)],
+            ..EndpointSpec::new("", "")
         }
     };
     PoolSpec {
@@ -60,6 +66,7 @@ fn pool(index: usize, input: &mut Input<'_>) -> PoolSpec {
             healthy_after: u32::from(input.byte() % 3),
         }),
         stall_after: (flags & 64 != 0).then(|| span(input)),
+        ..PoolSpec::new("", Vec::new())
     }
 }
 
@@ -71,6 +78,7 @@ fn route((index, routes): (usize, usize), pools: usize, input: &mut Input<'_>) -
         pool: input.below(pools),
         weight: weighted.then(|| Weight(u64::from(input.byte() % 4) * 1_000_000)),
         order: 1 + u16::from(input.byte() % 3) / 2,
+        ..TargetSpec::new("", 0)
     };
     let name = |index: usize| format!("r{index}").into();
     RouteSpec {
@@ -82,6 +90,7 @@ fn route((index, routes): (usize, usize), pools: usize, input: &mut Input<'_>) -
                 ..Default::default()
             }),
             least_inflight: (flags & 4 != 0 && !weighted).then_some(least_inflight::Config { weight: 0.5 }),
+            ..Policies::default()
         },
         spill: flags & 8 == 0,
         retry: RetrySpec {

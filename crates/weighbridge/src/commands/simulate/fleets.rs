@@ -286,6 +286,7 @@ fn reached(fleet: &FleetSpec, route: &Arc<str>) -> (FleetSpec, Vec<usize>) {
             pools,
             routes,
             seed: fleet.seed,
+            ..FleetSpec::default()
         },
         places,
     )
@@ -305,6 +306,7 @@ fn resize(pool: &mut PoolSpec, size: usize) {
             address: format!("http://{name}.invalid").into(),
             name: name.into(),
             weight: Weight::ONE,
+            ..EndpointSpec::new("", "")
         });
     }
 }

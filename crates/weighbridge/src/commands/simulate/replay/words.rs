@@ -20,11 +20,15 @@ pub(super) fn request_of(event: &Event) -> Option<RequestId> {
     match event {
         Event::Arrive(arrival) => Some(arrival.request),
         Event::Ended(ended) => Some(ended.request),
-        Event::Withdraw(request) | Event::MoveOn { request, .. } => Some(*request),
+        Event::Withdraw(request) | Event::MoveOn { request, .. } | Event::FirstToken { request, .. } => {
+            Some(*request)
+        }
         Event::Configure(_)
         | Event::Probed { .. }
         | Event::Progress { .. }
         | Event::Control { .. }
+        | Event::Scraped { .. }
+        | Event::Cache { .. }
         | Event::Tick => None,
     }
 }
@@ -94,7 +98,14 @@ pub(super) fn event(known: &Known, event: &Event) -> Option<String> {
             };
             format!("{}: told to {command}", known.endpoint(*endpoint))
         }
-        Event::Probed { .. } | Event::Progress { .. } | Event::Tick => return None,
+        Event::FirstToken { request, attempt } => {
+            format!("request {} attempt {attempt}: first token", request.0)
+        }
+        Event::Probed { .. }
+        | Event::Progress { .. }
+        | Event::Scraped { .. }
+        | Event::Cache { .. }
+        | Event::Tick => return None,
     })
 }
 

@@ -1,0 +1,140 @@
+//! Prefers engines with fewer requests waiting: 1 / (1 + waiting).
+
+use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use crate::explain::Abstained;
+use crate::work::Needs;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When it is right and when it is wrong, for the reference of policies.
+pub const GUIDE: &str = "\
+Looks at the requests that wait in the engine for admission, as its metrics tell, with those that were sent since. An engine
+that does not tell, or whose last word is too old, counts with the requests of this gateway that have no first token yet.
+
+**Right** where others than this gateway send requests to the same engines, and where engines admit few sequences at once: a
+queue there is time that nobody is served. **Wrong** as the only policy below saturation: no engine has a queue then, all
+score 1, and chance decides. Pair it with `least_inflight` or `kv_headroom`.
+
+Example: engines with 0, 3 and 1 waiting score 1, 1/4 and 1/2, of which the shares are 4/7, 1/7 and 2/7.
+";
+
+/// Settings of `queue_depth`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Weight in the sum, > 0.
+    pub weight: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { weight: 1.0 }
+    }
+}
+
+impl ScorerConfig for Config {
+    fn name(&self) -> &'static str {
+        "queue_depth"
+    }
+
+    fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    fn check(&self) -> Result<(), String> {
+        super::check_weight(self.weight)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::SIGNALS.and(Needs::LIVE)
+    }
+
+    fn build(&self) -> Box<dyn Scorer> {
+        Box::new(QueueDepth)
+    }
+}
+
+struct QueueDepth;
+
+impl Scorer for QueueDepth {
+    fn score(
+        &self,
+        _request: &Request<'_>,
+        candidates: &Candidates<'_>,
+        scores: &mut [f64],
+    ) -> Result<Option<Home>, Abstained> {
+        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+            *score = 1.0 / (1.0 + candidate.engine.waiting(candidates.now()));
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policies::stage::Stage;
+    use crate::signals::Reading;
+
+    fn waiting(count: u32) -> Reading {
+        Reading {
+            waiting: Some(count),
+            ..Reading::default()
+        }
+    }
+
+    fn stage() -> Stage {
+        let mut stage = Stage::new(3, |policies| policies.queue_depth = Some(Config::default()));
+        for (place, count) in [(0, 0), (1, 3), (2, 1)] {
+            stage.read(place, waiting(count));
+        }
+        stage
+    }
+
+    #[test]
+    fn one_over_one_plus_waiting() {
+        let stage = stage();
+        assert_eq!(stage.scores("queue_depth"), [1.0, 0.25, 0.5]);
+        assert_eq!(stage.winner(), 0);
+    }
+
+    #[test]
+    fn what_was_sent_since_the_reading_waits_too() {
+        let mut stage = stage();
+        stage.busy(0, 2);
+        assert_eq!(stage.scores("queue_depth"), [1.0 / 3.0, 0.25, 0.5]);
+        assert_eq!(stage.winner(), 2);
+        stage.read(0, waiting(0));
+        assert_eq!(
+            stage.scores("queue_depth")[0],
+            1.0,
+            "the engine has admitted them"
+        );
+    }
+
+    #[test]
+    fn a_burst_between_two_readings_is_spread() {
+        let mut stage = stage();
+        let mut sent = [0; 3];
+        for _ in 0..5 {
+            sent[stage.send().1] += 1;
+        }
+        // 0 goes until it equals 2, then they take turns until all have 3.
+        assert_eq!((sent[0] + sent[2], sent[1]), (5, 0));
+        assert_eq!(stage.scores("queue_depth"), [0.25, 0.25, 0.25]);
+    }
+
+    #[test]
+    fn an_old_reading_counts_as_none() {
+        let mut stage = stage();
+        stage.busy(1, 1);
+        stage.pass(3_000);
+        assert_eq!(stage.scores("queue_depth"), [1.0, 0.2, 0.5]);
+        stage.pass(1);
+        assert_eq!(
+            stage.scores("queue_depth"),
+            [1.0, 0.5, 1.0],
+            "its own counts alone"
+        );
+    }
+}

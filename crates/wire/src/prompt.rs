@@ -32,6 +32,7 @@ use crate::fields::{Malformed, each_field};
 use blocks::Blocks;
 use facts::Fields;
 use walk::Walk;
+use xxhash_rust::xxh3::xxh3_64;
 
 pub use facts::Needs;
 
@@ -64,24 +65,44 @@ pub struct Prompt {
     pub max_tokens: Option<u64>,
     /// Messages of the user. A prompt that is no conversation counts as one.
     pub turns: u32,
+    /// Bytes of the rendered prompt that went into blocks, and the size of one.
+    cut_bytes: u64,
+    block_bytes: u64,
     /// The block that is not whole yet; kept for its room.
     pending: Vec<u8>,
 }
 
 impl Prompt {
     /// Reads the body of a call of `api`. All but the room of what was read before is replaced. A body that is no JSON
-    /// object, and a call that has no prompt, say nothing: no blocks, no tokens, no needs.
+    /// object, and a call that has no prompt, say nothing: no blocks, no tokens, no needs. Texts to embed, to rank or to
+    /// compare have tokens and no blocks.
     ///
     /// Linear in the length of the body, whatever it holds; allocates only where the room of earlier blocks is not enough.
     pub fn read(&mut self, json: &str, api: Api, cut: Option<Cut>) {
         self.clear();
-        let has_prompt = matches!(
-            api,
-            Api::ChatCompletions | Api::Completions | Api::Responses | Api::Messages | Api::CountTokens
-        );
-        if has_prompt && self.try_read(json, cut) == Err(Malformed) {
+        let read = match api {
+            Api::ChatCompletions
+            | Api::Completions
+            | Api::Responses
+            | Api::Messages
+            | Api::CountTokens
+            | Api::Passthrough => self.try_read(json, (cut, |walk, fields| walk.prompt(fields))),
+            // They are read once and leave nothing behind in a cache.
+            Api::Embeddings | Api::Rerank | Api::Score => {
+                self.try_read(json, (None, |walk, fields| walk.texts(fields)))
+            }
+            _ => return,
+        };
+        if read == Err(Malformed) {
             self.clear();
         }
+    }
+
+    /// Estimated tokens of one block: the mean of the prompt's. 0 where there are no blocks.
+    #[must_use]
+    pub fn block_tokens(&self) -> u64 {
+        let bytes = self.cut_bytes.max(1);
+        (self.tokens.saturating_mul(self.block_bytes) + bytes / 2) / bytes
     }
 
     /// Forgets everything but the room.
@@ -92,21 +113,38 @@ impl Prompt {
         self.needs = Needs::default();
         self.max_tokens = None;
         self.turns = 0;
+        self.cut_bytes = 0;
+        self.block_bytes = 0;
     }
 
-    fn try_read(&mut self, json: &str, cut: Option<Cut>) -> Result<(), Malformed> {
+    fn try_read(
+        &mut self,
+        json: &str,
+        (cut, read): (
+            Option<Cut>,
+            fn(&mut Walk<'_>, &Fields<'_>) -> Result<(), Malformed>,
+        ),
+    ) -> Result<(), Malformed> {
         let mut fields = Fields::default();
         each_field(json, |key, value| fields.take(key, value))?;
         self.max_tokens = fields.max_tokens();
         let mut blocks = Blocks::new(&mut self.blocks, &mut self.pending, cut);
         blocks.salt(&fields.salts)?;
         let mut walk = Walk::new(blocks);
-        walk.prompt(&fields)?;
+        read(&mut walk, &fields)?;
         self.needs = walk.needs.and(fields.needs());
         self.turns = walk.turns;
         self.tokens = walk.into_tokens();
+        self.block_bytes = cut.map_or(0, |cut| cut.block_bytes.max(BLOCK_BYTES_MIN) as u64);
+        self.cut_bytes = self.blocks.len() as u64 * self.block_bytes + self.pending.len() as u64;
         Ok(())
     }
+}
+
+/// A seed for prompts to the model or adapter of this name.
+#[must_use]
+pub fn seed(name: &str) -> u64 {
+    xxh3_64(name.as_bytes())
 }
 
 /// Estimates the tokens of a request's prompt from its body, in any of the dialects. Not all of a long text is looked

@@ -288,8 +288,63 @@ fn seeds_salts_and_sizes_keep_prompts_apart() {
     assert_eq!(all.len(), 12);
     prompt.read(&body, Api::ChatCompletions, None);
     assert!(prompt.blocks.is_empty() && prompt.tokens > 10);
-    prompt.read(&body, Api::Embeddings, Some(CUT));
+    prompt.read(&body, Api::Moderations, Some(CUT));
     assert_eq!((prompt.tokens, prompt.turns), (0, 0));
+}
+
+#[test]
+fn texts_to_embed_or_to_rank_have_tokens_and_no_blocks() {
+    let text = text_tokens(LONG);
+    for (api, body, expect) in [
+        (Api::Embeddings, format!(r#"{{"input":"{LONG}"}}"#), text),
+        (
+            Api::Embeddings,
+            format!(r#"{{"input":["{LONG}","{LONG}"]}}"#),
+            2 * text,
+        ),
+        (Api::Embeddings, r#"{"input":[[1,2],[3]]}"#.to_owned(), 3),
+        (
+            Api::Rerank,
+            format!(r#"{{"query":"{LONG}","documents":["{LONG}",{{"text":"{LONG}"}}]}}"#),
+            3 * text,
+        ),
+        (
+            Api::Score,
+            format!(r#"{{"text_1":"{LONG}","text_2":["{LONG}"]}}"#),
+            2 * text,
+        ),
+    ] {
+        let mut prompt = Prompt::default();
+        prompt.read(&body, api, Some(CUT));
+        assert!(prompt.blocks.is_empty());
+        assert!(
+            prompt.tokens.abs_diff(expect) <= 2,
+            "{body}: {} for {expect}",
+            prompt.tokens
+        );
+    }
+}
+
+#[test]
+fn a_block_has_its_share_of_the_tokens() {
+    let text = "one two three four five six seven eight nine ten ".repeat(40);
+    let body = chat(&[("user", &format!("\"{text}\""))]);
+    let mut prompt = Prompt::default();
+    let cut = Cut {
+        seed: 0,
+        block_bytes: BLOCK_BYTES,
+    };
+    prompt.read(&body, Api::ChatCompletions, Some(cut));
+    // 1,960 bytes of 400 tokens or so.
+    assert_eq!(prompt.blocks.len(), 7);
+    assert!(
+        (48..=60).contains(&prompt.block_tokens()),
+        "{}",
+        prompt.block_tokens()
+    );
+    assert!(prompt.block_tokens() * 7 <= prompt.tokens);
+    prompt.read(&body, Api::ChatCompletions, None);
+    assert_eq!(prompt.block_tokens(), 0);
 }
 
 #[test]

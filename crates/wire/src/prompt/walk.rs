@@ -83,6 +83,17 @@ impl<'a> Walk<'a> {
         fields.prompt.map_or(Ok(()), |prompt| self.plain(prompt))
     }
 
+    /// What is embedded, ranked or compared.
+    pub(super) fn texts(&mut self, fields: &Fields<'_>) -> Read {
+        if let Some(input) = fields.input {
+            self.plain(input)?;
+        }
+        for text in fields.compared.into_iter().flatten() {
+            self.value(&mut Reader::new(text), DEPTH_MAX)?;
+        }
+        Ok(())
+    }
+
     fn tools(&mut self, raw: &str) -> Read {
         let mut reader = Reader::new(raw);
         if reader.byte() != Some(b'[') {

@@ -80,10 +80,20 @@ impl Engine {
     /// nothing, own ones.
     #[must_use]
     pub fn waiting(&self, now: Time) -> f64 {
-        match self.fresh(now).and_then(|reading| reading.waiting) {
-            Some(told) => f64::from(told) + f64::from(self.unbegun_unread),
-            None => f64::from(self.unbegun),
-        }
+        self.told_waiting(now).unwrap_or_else(|| self.own_waiting())
+    }
+
+    /// Requests that wait there as the engine told, with those sent since; none: it tells nothing that counts.
+    #[must_use]
+    pub fn told_waiting(&self, now: Time) -> Option<f64> {
+        let told = self.fresh(now).and_then(|reading| reading.waiting)?;
+        Some(f64::from(told) + f64::from(self.unbegun_unread))
+    }
+
+    /// Own requests there that have no first token.
+    #[must_use]
+    pub fn own_waiting(&self) -> f64 {
+        f64::from(self.unbegun)
     }
 
     /// Requests that are computed there; where the engine tells nothing, own ones that got their first token.

@@ -3,6 +3,7 @@
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
 pub mod least_inflight;
+mod peers;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]

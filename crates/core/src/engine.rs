@@ -26,6 +26,8 @@ pub struct Engine {
     begun_unread: u32,
     /// Own requests that were sent before the reading and have ended since.
     ended_read: u32,
+    /// Whether any own request has ended since the reading.
+    ended_since: bool,
     /// Prompt tokens not believed cached of own requests without a first token, and of these those sent after the reading.
     prefill: u64,
     prefill_unread: u64,
@@ -78,10 +80,20 @@ impl Engine {
     /// nothing, own ones.
     #[must_use]
     pub fn waiting(&self, now: Time) -> f64 {
-        match self.fresh(now).and_then(|reading| reading.waiting) {
-            Some(told) => f64::from(told) + f64::from(self.unbegun_unread),
-            None => f64::from(self.unbegun),
-        }
+        self.told_waiting(now).unwrap_or_else(|| self.own_waiting())
+    }
+
+    /// Requests that wait there as the engine told, with those sent since; none: it tells nothing that counts.
+    #[must_use]
+    pub fn told_waiting(&self, now: Time) -> Option<f64> {
+        let told = self.fresh(now).and_then(|reading| reading.waiting)?;
+        Some(f64::from(told) + f64::from(self.unbegun_unread))
+    }
+
+    /// Own requests there that have no first token.
+    #[must_use]
+    pub fn own_waiting(&self) -> f64 {
+        f64::from(self.unbegun)
     }
 
     /// Requests that are computed there; where the engine tells nothing, own ones that got their first token.
@@ -113,15 +125,29 @@ impl Engine {
         count(self.prefill)
     }
 
-    /// A reading of its metrics came.
+    /// A reading of its metrics came. One that is frozen says nothing: the age of the last one that did goes on, and so
+    /// does the count of what was sent since.
     pub(crate) fn scraped(&mut self, now: Time, reading: Reading) {
+        if self.is_frozen(&reading) {
+            return;
+        }
         self.reading = reading;
         self.read_at = Some(now);
         self.readings = self.readings.wrapping_add(1);
         self.unbegun_unread = 0;
         self.begun_unread = 0;
         self.ended_read = 0;
+        self.ended_since = false;
         self.prefill_unread = 0;
+    }
+
+    /// Whether a reading repeats the last one to the digit, counters of tokens included and what nobody looks at as well,
+    /// although own requests were there meanwhile: its source has stopped, not the engine. Of one without such counters
+    /// nobody can tell.
+    fn is_frozen(&self, reading: &Reading) -> bool {
+        let counts = reading.prompt_tokens.is_some() || reading.generated_tokens.is_some();
+        let busy = self.unbegun > 0 || self.decode.count > 0 || self.ended_since;
+        self.read_at.is_some() && counts && busy && *reading == self.reading
     }
 
     /// A request is sent there, of whose prompt `cached` tokens are believed cached.
@@ -164,6 +190,7 @@ impl Engine {
         } else {
             self.leave_queue(load);
         }
+        self.ended_since = true;
         if load.reading != self.readings {
             self.ended_read += 1;
         }
@@ -183,4 +210,68 @@ impl Engine {
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn count(number: u64) -> f64 {
     number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn said(waiting: u32, generated: Option<u64>) -> Reading {
+        Reading {
+            waiting: Some(waiting),
+            generated_tokens: generated,
+            ..Reading::default()
+        }
+    }
+
+    fn engine() -> Engine {
+        let mut engine = Engine::default();
+        engine.set_fresh_for(Duration::from_secs(3));
+        engine
+    }
+
+    #[test]
+    fn a_page_that_repeats_itself_while_requests_run_grows_old() {
+        let mut engine = engine();
+        engine.scraped(at(1), said(0, Some(7)));
+        let mut load = engine.dispatched(None, 0);
+        for second in 2..=4 {
+            engine.scraped(at(second), said(0, Some(7)));
+        }
+        assert_eq!(engine.last().unwrap().1, at(1));
+        assert_eq!(engine.waiting(at(4)), 1.0, "what was sent since is added");
+        assert!(engine.fresh(at(5)).is_none());
+        assert_eq!(engine.waiting(at(5)), 1.0, "own counts");
+        engine.began(at(5), &mut load);
+        engine.ended(at(5), &load, None);
+        engine.scraped(at(6), said(0, Some(7)));
+        assert!(
+            engine.fresh(at(6)).is_none(),
+            "an answer was made, and no token counted"
+        );
+        engine.scraped(at(7), said(0, Some(8)));
+        assert!(engine.fresh(at(7)).is_some());
+    }
+
+    #[test]
+    fn an_idle_engine_may_repeat_itself() {
+        let mut engine = engine();
+        for second in 1..=9 {
+            engine.scraped(at(second), said(0, Some(7)));
+        }
+        assert!(engine.fresh(at(9)).is_some());
+    }
+
+    #[test]
+    fn an_engine_that_counts_no_tokens_may_say_the_same_again() {
+        let mut engine = engine();
+        engine.scraped(at(1), said(2, None));
+        engine.dispatched(None, 0);
+        engine.scraped(at(2), said(2, None));
+        assert_eq!(engine.waiting(at(2)), 2.0);
+    }
 }

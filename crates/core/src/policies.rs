@@ -4,6 +4,7 @@
 
 pub mod least_inflight;
 pub mod prefix_cache;
+mod peers;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]

@@ -114,6 +114,9 @@ pub struct EndpointView {
     pub keys_cooling: Vec<(u16, Time)>,
     /// Failed probes in a row.
     pub probe_failures: u32,
+    /// When its engine last told something of itself; none: never.
+    #[serde(default)]
+    pub heard_at: Option<Time>,
 }
 
 /// One route.

@@ -331,7 +331,7 @@ fn endpoint_shown(
         probe_failures: of.probe_failures,
         keys_cooling: of.keys_cooling.len(),
         signals: upstream
-            .map(|upstream| signals::shown(upstream, view.now))
+            .map(|upstream| signals::shown(upstream, (view, of)))
             .unwrap_or_default(),
         kv_events: gateway.kv.shown(of.id),
     }

@@ -136,6 +136,7 @@ impl Scheduler {
             busy_seconds: endpoint.busy(now).as_secs_f64(),
             keys_cooling: endpoint.cooling.cooling(now),
             probe_failures: endpoint.probes.as_ref().map_or(0, |probes| probes.failures()),
+            heard_at: endpoint.engine.last().map(|(_, at)| at),
         }
     }
 

@@ -2,7 +2,11 @@
 //!
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
+pub mod expected_wait;
+pub mod latency;
 pub mod least_inflight;
+pub mod least_work;
+pub mod prefill_batch;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]
@@ -55,6 +59,14 @@ catalogue! {
     least_inflight,
     /// Prefers engines with fewer requests waiting.
     queue_depth,
+    /// Prefers endpoints with less work outstanding, in seconds at their measured speed.
+    least_work,
+    /// Prefers endpoints that would give the request its first token sooner.
+    expected_wait,
+    /// Prefers the smallest product of prompt tokens to compute and requests running.
+    prefill_batch,
+    /// Prefers endpoints that answered quickly of late.
+    latency,
 }
 
 /// What teaches a policy: when it is right, when it is wrong, and an example by hand.
@@ -71,15 +83,11 @@ pub struct Guide {
 /// Names of the catalogue that later versions build; refused by name until then.
 pub const NOT_YET: &[&str] = &[
     "decision_service",
-    "least_work",
     "kv_headroom",
     "gpu_load",
-    "latency",
     "prefix_cache",
     "prompt_length",
     "batch_packing",
-    "prefill_batch",
-    "expected_wait",
     "predicted_latency",
     "zone",
     "cost",
@@ -117,6 +125,10 @@ pub trait ScorerConfig {
     /// Facts that it looks at, beyond those that every request comes with.
     fn needs(&self) -> Needs {
         Needs::NONE
+    }
+    /// Whether its choice has chance in it, beyond that between equals: see [`Candidates::draw`].
+    fn draws(&self) -> bool {
+        false
     }
     /// Builds the scorer.
     fn build(&self) -> Box<dyn Scorer>;
@@ -174,6 +186,8 @@ pub struct Candidates<'a> {
     /// Per live candidate; empty where nothing looks at it.
     pub(crate) cached: &'a [Cached],
     pub(crate) pools: &'a [Pool],
+    /// See [`Self::draw`].
+    pub(crate) draw: f64,
 }
 
 /// How much of the prompt is believed to be in a candidate's cache.
@@ -217,6 +231,12 @@ impl<'a> Candidates<'a> {
         self.now
     }
 
+    /// A number in [0, 1), drawn anew for each decision of a route with a policy that [`ScorerConfig::draws`].
+    #[must_use]
+    pub fn draw(&self) -> f64 {
+        self.draw
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -253,6 +273,12 @@ impl<'a> Candidates<'a> {
         }
     }
 }
+
+/// What policies look at that reckon with the work of requests and the speed of engines.
+const WORK_AND_COURSE: Needs = Needs::TOKENS
+    .and(Needs::BLOCKS)
+    .and(Needs::LIVE)
+    .and(Needs::SIGNALS);
 
 /// What is wrong with a policy's weight.
 fn check_weight(weight: f64) -> Result<(), String> {

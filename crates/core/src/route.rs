@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) scorers: Vec<Weighted>,
     /// What these look at.
     pub(crate) needs: Needs,
+    /// Whether one of them has chance in it.
+    pub(crate) draws: bool,
 }
 
 /// A pool as one choice.
@@ -97,6 +99,7 @@ impl Plan {
             targets,
             candidates,
             needs: spec.needs(),
+            draws: spec.policies.configs().any(crate::policies::ScorerConfig::draws),
             scorers: (spec.policies.configs())
                 .map(|config| Weighted {
                     name: config.name(),

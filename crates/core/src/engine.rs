@@ -5,13 +5,17 @@
 //! was idle a second ago is not flooded. A reading that is too old counts as none.
 
 pub mod decay;
+mod forecast;
 pub mod latency;
 mod live;
+mod model;
 mod outstanding;
 
 pub(crate) use live::Over;
 
+pub use forecast::{Facts, Forecast, Predicted};
 pub use live::Live;
+pub use model::{Inputs, Model, Trial};
 
 use crate::policies::Cached;
 use crate::pool::Means;
@@ -76,6 +80,8 @@ pub(crate) struct Load {
     sent: Time,
     /// When its first token came.
     first: Option<Time>,
+    /// What its times were predicted from; none: the pool predicts none.
+    facts: Option<Facts>,
 }
 
 /// What is known of a request when it is sent.
@@ -86,6 +92,8 @@ pub(crate) struct Dispatched<'a> {
     pub(crate) cached: u32,
     /// Whether its course is told and learned from.
     pub(crate) live: bool,
+    /// Whether the pool learns to predict its times.
+    pub(crate) predicts: bool,
 }
 
 impl Engine {
@@ -166,7 +174,9 @@ impl Engine {
 
     /// A request is sent there.
     pub(crate) fn dispatched(&mut self, now: Time, what: Dispatched<'_>, means: &Means) -> Load {
-        let Dispatched { work, cached, live } = what;
+        let Dispatched {
+            work, cached, live, ..
+        } = what;
         let mut load = Load {
             cached,
             uncached: work.map_or(0, |work| work.prompt_tokens.saturating_sub(cached)),
@@ -182,6 +192,10 @@ impl Engine {
             };
             load.prefill = whole(means.uncached(work, cached));
             load.expected = whole(means.expected(work));
+        }
+        if live && what.predicts {
+            let request = (f64::from(load.prefill), f64::from(load.expected));
+            load.facts = Some(self.facts(now, request, means));
         }
         self.unbegun += 1;
         self.unbegun_unread += 1;
@@ -249,6 +263,7 @@ impl Load {
             first: self.first,
             prefill: self.prefill,
             cached: self.cached,
+            facts: self.facts,
         }
     }
 }

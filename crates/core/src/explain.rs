@@ -91,6 +91,8 @@ pub enum Abstained {
     ZeroSum,
     /// Nothing was measured yet.
     NoSamples,
+    /// Its model has not learned enough, or errs no less than a mean would.
+    NoModel,
 }
 
 impl Abstained {
@@ -101,6 +103,7 @@ impl Abstained {
             Self::NoKey => "no_key",
             Self::ZeroSum => "zero_sum",
             Self::NoSamples => "no_samples",
+            Self::NoModel => "no_model",
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod expected_wait;
 pub mod latency;
 pub mod least_inflight;
 pub mod least_work;
+pub mod predicted_latency;
 pub mod prefill_batch;
 pub mod queue_depth;
 pub mod session_affinity;
@@ -67,6 +68,8 @@ catalogue! {
     prefill_batch,
     /// Prefers endpoints that answered quickly of late.
     latency,
+    /// Prefers endpoints with more headroom under the latency objectives, by an online model.
+    predicted_latency,
 }
 
 /// What teaches a policy: when it is right, when it is wrong, and an example by hand.
@@ -88,7 +91,6 @@ pub const NOT_YET: &[&str] = &[
     "prefix_cache",
     "prompt_length",
     "batch_packing",
-    "predicted_latency",
     "zone",
     "cost",
     "capability",
@@ -128,6 +130,10 @@ pub trait ScorerConfig {
     }
     /// Whether its choice has chance in it, beyond that between equals: see [`Candidates::draw`].
     fn draws(&self) -> bool {
+        false
+    }
+    /// Whether it has the route's pools learn to predict, see [`crate::engine::Forecast`].
+    fn predicts(&self) -> bool {
         false
     }
     /// Builds the scorer.

@@ -1,6 +1,7 @@
 //! What the endpoints of a pool have in common and is learned.
 
 use crate::engine::decay::{Average, Rate};
+use crate::engine::{Forecast, Predicted};
 use crate::policies::Cached;
 use crate::prefix::PrefixIndex;
 use crate::work::Work;
@@ -50,6 +51,8 @@ pub struct Means {
     pub prefill: Rate,
     /// Tokens of an answer a second, of a request.
     pub decode: Rate,
+    /// Predicts the times of a request; none: nobody asked for it yet.
+    pub forecast: Option<Box<Forecast>>,
 }
 
 impl Means {
@@ -73,6 +76,18 @@ impl Means {
         let most = work.and_then(|work| work.max_tokens).map(f64::from);
         let expected = predicted.unwrap_or_else(|| self.usual_output());
         most.map_or(expected, |most| expected.min(most))
+    }
+
+    /// Times of a request of which nothing is known.
+    pub(crate) fn usual(&self) -> Predicted {
+        Predicted {
+            first_token: self.first_token.mean().unwrap_or(0.0),
+            per_token: self.per_token.mean().unwrap_or(0.0),
+        }
+    }
+
+    pub(crate) fn forecast(&mut self) -> &mut Forecast {
+        self.forecast.get_or_insert_default()
     }
 
     /// Prompt tokens to compute of a request of which nothing is known.

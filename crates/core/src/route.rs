@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) needs: Needs,
     /// Whether one of them has chance in it.
     pub(crate) draws: bool,
+    /// Whether one of them has its pools learn to predict.
+    pub(crate) predicts: bool,
 }
 
 /// A pool as one choice.
@@ -100,6 +102,10 @@ impl Plan {
             candidates,
             needs: spec.needs(),
             draws: spec.policies.configs().any(crate::policies::ScorerConfig::draws),
+            predicts: spec
+                .policies
+                .configs()
+                .any(crate::policies::ScorerConfig::predicts),
             scorers: (spec.policies.configs())
                 .map(|config| Weighted {
                     name: config.name(),

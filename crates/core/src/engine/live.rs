@@ -1,6 +1,7 @@
 //! What the answers of an engine show: how long they took, whether they came, and how fast it computes.
 
 use super::decay::{Average, Rate, seconds};
+use super::forecast::Facts;
 use super::latency::Latency;
 use crate::event::{Outcome, Spent};
 use crate::health::verdict::Verdict;
@@ -38,6 +39,7 @@ pub(super) struct Sent {
     pub(super) prefill: u32,
     /// Prompt tokens that are believed cached.
     pub(super) cached: u32,
+    pub(super) facts: Option<Facts>,
 }
 
 /// How it ended.
@@ -59,6 +61,10 @@ impl Live {
     /// sent, or since the first token of the one before.
     pub(super) fn began(&mut self, now: Time, sent: &Sent, means: &mut Means) {
         let waited = seconds(now.since(sent.at));
+        if let Some(facts) = &sent.facts {
+            let mean = means.first_token.mean().unwrap_or(waited);
+            means.forecast().first_token_came(facts, (waited, mean));
+        }
         self.first_token.add(now, waited);
         means.first_token.add(now, waited);
         let computed = seconds(now.since(sent.at.max(self.began)));
@@ -92,8 +98,13 @@ impl Live {
             return;
         };
         let (tokens, took) = (f64::from(spent.output - 1), seconds(now.since(first)));
-        self.per_token.add(now, took / tokens);
-        means.per_token.add(now, took / tokens);
+        let each = took / tokens;
+        if let Some(facts) = &sent.facts {
+            let mean = means.per_token.mean().unwrap_or(each);
+            means.forecast().answered(facts, (each, mean));
+        }
+        self.per_token.add(now, each);
+        means.per_token.add(now, each);
         self.decode.add(now, tokens, took);
         means.decode.add(now, tokens, took);
     }

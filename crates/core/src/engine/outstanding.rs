@@ -41,7 +41,7 @@ impl Engine {
     }
 
     /// Tokens a second of one answer.
-    fn answer_rate(&self, now: Time, means: &Means) -> f64 {
+    pub(super) fn answer_rate(&self, now: Time, means: &Means) -> f64 {
         match self.live() {
             Some(live) => live.decode.toward(now, (&means.decode, DECODE)),
             None => means.decode.per_second().unwrap_or(DECODE),

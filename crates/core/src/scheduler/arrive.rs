@@ -181,6 +181,7 @@ impl Scheduler {
             work,
             cached: take.cached,
             live: request.plan.needs.meets(Needs::LIVE),
+            predicts: request.plan.predicts,
         };
         hold.load = endpoint.engine.dispatched(now, what, &pool.means);
         if let Some(work) = work.filter(|work| !work.blocks.is_empty()) {

@@ -168,9 +168,9 @@ fn what_comes_later_is_refused_by_name() {
             "serves_tokens",
         ),
         (
-            route("targets: [a], policies: {least_work: {}}"),
-            "routes[0].policies.least_work",
-            "least_work",
+            route("targets: [a], policies: {decision_service: {}}"),
+            "routes[0].policies.decision_service",
+            "decision_service",
         ),
         (
             route("targets: [a], picker: power_of_two"),

@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 use crate::engine::{Engine, Load};
-use crate::event::{Outcome, Spent};
+use crate::event::Outcome;
 use crate::health::breaker::Breaker;
 use crate::health::cooling::Cooling;
 use crate::health::ejection::{Ejection, Tryout};
@@ -251,10 +251,9 @@ impl Endpoint {
     }
 
     /// Gives the slot back and learns from the outcome.
-    pub(crate) fn ended(&mut self, now: Time, (outcome, spent): (Outcome, Option<&Spent>), hold: Hold) {
+    pub(crate) fn ended(&mut self, now: Time, outcome: Outcome, hold: Hold) {
         debug_assert!(self.inflight > 0, "an attempt held a slot");
         self.inflight = self.inflight.saturating_sub(1);
-        self.engine.ended(now, &hold.load, spent);
         if self.inflight == 0 {
             self.counts.busy += now.since(self.counts.busy_since);
         }

@@ -91,6 +91,10 @@ pub enum Abstained {
     ZeroSum,
     /// No candidate has what it looks for.
     Miss,
+    /// Nothing was measured yet.
+    NoSamples,
+    /// Its model has not learned enough, or errs no less than a mean would.
+    NoModel,
 }
 
 impl Abstained {
@@ -101,6 +105,8 @@ impl Abstained {
             Self::NoKey => "no_key",
             Self::ZeroSum => "zero_sum",
             Self::Miss => "miss",
+            Self::NoSamples => "no_samples",
+            Self::NoModel => "no_model",
         }
     }
 }

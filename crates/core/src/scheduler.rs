@@ -154,7 +154,8 @@ impl Scheduler {
             .get_mut(at.slot as usize)
             .filter(|endpoint| endpoint.id == at);
         if let Some(endpoint) = endpoint {
-            endpoint.engine.began(now, &mut attempt.hold.load);
+            let means = &mut self.pools[endpoint.pool_at].means;
+            endpoint.engine.began(now, &mut attempt.hold.load, means);
         }
     }
 

@@ -210,6 +210,28 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Number<MIN, MAX> {
     }
 }
 
+/// A price in USD: from 0 to 1e6.
+pub(crate) type Usd = Number<0, 1_000_000_000>;
+
+/// The word `auto`.
+pub(crate) struct Auto;
+schema!(Auto, "Auto", {"const": "auto"});
+
+impl FromNode for Auto {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let written = reader.written(node);
+        if written == "auto" {
+            return Some(Self);
+        }
+        reader.problem(
+            node,
+            format!("a pool's weight is `auto` or not given, not `{written}`"),
+            "the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`",
+        );
+        None
+    }
+}
+
 /// A weight: from 0 to 1e9 with at most 6 decimals, so that it is exact in millionths.
 #[derive(Clone, Copy)]
 pub(crate) struct Millionths(pub(crate) Weight);
@@ -218,7 +240,11 @@ schema!(Millionths, "Weight", {"title": "weight", "type": ["number", "string"], 
 impl FromNode for Millionths {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         if reader.written(node) == "auto" {
-            reader.not_yet(node, "weight: auto");
+            reader.problem(
+                node,
+                "`auto` is no weight of a single endpoint or target",
+                "write `weight: auto` in the pool, beside its `endpoints`",
+            );
             return None;
         }
         let text = number_text(reader, node, "a number")?;

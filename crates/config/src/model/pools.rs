@@ -2,7 +2,7 @@
 
 use crate::address::Url;
 use crate::forms::{FromText, OneOrMany, Short, Status, Toggle};
-use crate::leaf::{Flag, Labels, Millionths, Name, Number, Span, Text, Whole};
+use crate::leaf::{Auto, Flag, Labels, Millionths, Name, Number, Span, Text, Usd, Whole};
 use crate::read::{At, section, words};
 use crate::secret::{MaybeSecret, Secret};
 
@@ -31,8 +31,18 @@ section! {
         http: HttpWord = "auto",
         /// TLS towards `https` endpoints.
         tls: Tls,
+        /// `auto`: the weights of its endpoints follow their load. Default: they are as written.
+        weight: Auto,
         /// Most requests in flight per endpoint. Default: no limit.
         max_inflight: Whole<1, 1_000_000>,
+        /// Most tokens of a prompt and its answer together. Default: not known.
+        context_length: Whole<1, 1_000_000_000>,
+        /// What tokens cost. Default: not known.
+        price: Price,
+        /// What its model is good at, in words of your own; requests say what they are about in `x-request-type`.
+        strengths: Vec<At<Name>>,
+        /// What its model can do beyond text. Default: everything.
+        abilities: Vec<At<AbilityWord>>,
         /// Active probes; `false`: none. Default: by kind.
         health: Toggle<Health>,
         /// Takes an endpoint out that fails too often; `false`: never.
@@ -52,7 +62,7 @@ section! {
     }
     required [name]
     either [endpoints, discovery]
-    later [weight, scrape, price, strengths, context_length, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
+    later [scrape, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
 }
 
 words! {
@@ -82,6 +92,33 @@ words! {
         Azure = "azure",
         /// Anything; speaks what the client speaks.
         Generic = "generic",
+    }
+}
+
+section! {
+    /// What tokens cost, in USD per million.
+    Price {
+        /// Of prompts.
+        input: Usd,
+        /// Of answers.
+        output: Usd,
+    }
+    required [input, output]
+}
+
+words! {
+    /// What a model can do beyond text.
+    AbilityWord {
+        /// Images in the prompt.
+        Image = "image",
+        /// Audio in the prompt.
+        Audio = "audio",
+        /// Files (documents) in the prompt.
+        File = "file",
+        /// Calls of tools.
+        Tools = "tools",
+        /// Answers that follow a JSON schema.
+        JsonSchema = "json_schema",
     }
 }
 

@@ -1,6 +1,6 @@
 //! `pools`.
 
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, sorted};
 use crate::forms::{OneOrMany, Short, Toggle};
 use crate::leaf::or;
 use crate::model::pools as model;
@@ -10,7 +10,8 @@ use crate::yaml::NodeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::spec::{BreakerSpec, CooldownSpec, EndpointSpec, PoolSpec, ProbeSpec, Weight};
+use weighbridge_core::spec::{BreakerSpec, CooldownSpec, EndpointSpec, PoolSpec, Price, ProbeSpec, Weight};
+use weighbridge_core::work::Abilities;
 
 /// A pool, resolved for the scheduler and for relaying.
 pub(crate) struct Resolved {
@@ -42,7 +43,8 @@ pub(super) fn pools(reader: &mut Reader<'_>, given: Vec<At<model::Pool>>) -> Vec
 }
 
 /// Resolves one pool; without a name it stands for nothing, and that has been reported.
-fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Resolved> {
+fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option<Resolved> {
+    let facts = facts(reader, &mut given);
     let name: Arc<str> = given.name?.value.0.into();
     let kind = or(given.kind, kind, Kind::Generic);
     let (discovery, (endpoint_specs, endpoints)) = match (given.discovery, given.endpoints) {
@@ -90,7 +92,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         ramp: or(given.ramp, |span| span.0, Duration::from_secs(10)),
         probe,
         stall_after: given.stall_after.and_then(|span| positive(reader, span)),
-        ..PoolSpec::new("", Vec::new())
+        ..facts
     };
     let pool = Pool {
         name,
@@ -112,6 +114,52 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         health,
     };
     Some(Resolved { node, spec, pool })
+}
+
+/// What routing looks at of a pool's model; the rest is as in a pool of which nothing is said.
+fn facts(reader: &mut Reader<'_>, given: &mut model::Pool) -> PoolSpec {
+    PoolSpec {
+        context_length: given.context_length.take().map(|tokens| tokens.value.0),
+        price: given.price.take().and_then(|price| price_of(&price.value)),
+        strengths: or(given.strengths.take(), strengths, Vec::new()),
+        abilities: (given.abilities.take()).map_or(Abilities::ALL, |words| abilities(reader, words)),
+        auto_weight: given.weight.take().is_some(),
+        ..PoolSpec::new("", Vec::new())
+    }
+}
+
+fn price_of(given: &model::Price) -> Option<Price> {
+    Some(Price {
+        input: given.input.as_ref()?.value.0,
+        output: given.output.as_ref()?.value.0,
+    })
+}
+
+fn strengths(given: Vec<At<crate::leaf::Name>>) -> Vec<Arc<str>> {
+    given.into_iter().map(|word| word.value.0.into()).collect()
+}
+
+fn abilities(reader: &mut Reader<'_>, given: At<Vec<At<model::AbilityWord>>>) -> Abilities {
+    if reader.is_empty_list(given.node) {
+        reader.warn(
+            given.node,
+            "the model can do nothing beyond text, so requests with tools, images or schemas are refused",
+            "leave it if that is so; without the key nothing is refused",
+        );
+    }
+    let words = given.value.iter().map(|word| ability(word.value));
+    words.fold(Abilities::NONE, Abilities::and)
+}
+
+fn ability(word: model::AbilityWord) -> Abilities {
+    use model::AbilityWord as Word;
+    match word {
+        Word::Image => Abilities::IMAGE,
+        Word::Audio => Abilities::AUDIO,
+        Word::File => Abilities::FILE,
+        Word::Tools => Abilities::TOOLS,
+        Word::JsonSchema => Abilities::JSON_SCHEMA,
+    }
 }
 
 /// Resolves the list at `node`.
@@ -140,17 +188,18 @@ pub(super) fn endpoints(
             };
             reader.problem(node, format!("{first} is also named `{name}`"), hint);
         }
+        let labels = or(given.labels, |labels| labels.0, Vec::new());
         specs.push(EndpointSpec {
             name: name.clone(),
             address: url.identity(),
             weight: or(given.weight, |weight| weight.0, Weight::ONE),
-            labels: Arc::default(),
+            labels: sorted(&labels),
         });
         endpoints.push(Endpoint {
             name,
             url,
             addresses: Vec::new(),
-            labels: or(given.labels, |labels| labels.0, Vec::new()),
+            labels,
         });
     }
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {

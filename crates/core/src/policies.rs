@@ -16,6 +16,7 @@ use crate::spec::{PoolSpec, TargetSpec};
 use crate::time::Time;
 use crate::work::{Needs, Work};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Declares the scorers: name in the config and module; the module holds `Config`, which implements [`ScorerConfig`], and
@@ -174,6 +175,8 @@ pub struct Candidates<'a> {
     /// Per live candidate; empty where nothing looks at it.
     pub(crate) cached: &'a [Cached],
     pub(crate) pools: &'a [Pool],
+    /// Room for a policy that ranks them; taken and put back, so that a decision allocates nothing.
+    pub(crate) ranks: &'a Cell<Vec<(u64, u32)>>,
 }
 
 /// How much of the prompt is believed to be in a candidate's cache.
@@ -236,6 +239,7 @@ impl<'a> Candidates<'a> {
 
     /// The one at `place`, which must be below [`Self::len`].
     #[must_use]
+    #[inline(always)]
     pub fn get(&self, place: usize) -> Candidate<'a> {
         let candidate = &self.plan.candidates[self.live[place]];
         let endpoint = &self.endpoints[candidate.endpoint.slot as usize];

@@ -2,13 +2,20 @@
 //! end. Prints nothing, for counting instructions (`valgrind --tool=callgrind`): with `--iterations 0` only the set-up
 //! runs, so the difference of two runs is the cost of the decisions. With `--clock` it prints what a decision takes.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "the scheduler has no clock; this measures what it takes, and tells"
+)]
+
 mod fleet;
 
 use fleet::Setting;
 use std::error::Error;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weighbridge_core::event::{Arrival, Ended, Outcome, Spent};
 use weighbridge_core::ids::RequestId;
 use weighbridge_core::policies::session_affinity::SessionKey;
@@ -133,7 +140,7 @@ impl Bench {
         let arrival = Event::Arrive(self.arrival());
         let now = self.now();
         self.actions.clear();
-        let start = Instant::now();
+        let start = std::time::Instant::now();
         self.scheduler.step(now, arrival, &mut self.actions);
         let took = start.elapsed();
         if let Some(Action::Dispatch(dispatch)) = self.actions.last() {

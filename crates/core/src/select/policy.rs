@@ -50,6 +50,7 @@ fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
             penalties: &scratch.penalties,
             cached: &scratch.cached,
             pools: query.pools,
+            ranks: &scratch.ranks,
         };
         let raw = &mut scratch.raw[start..];
         let home = match weighted.scorer.score(&query.facts, &candidates, raw) {
@@ -60,13 +61,14 @@ fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
                 continue;
             }
         };
+        let mut sum = 0.0;
         for score in raw.iter_mut() {
             if !score.is_finite() || *score < 0.0 {
                 *score = 0.0;
                 scratch.bad_scores += 1;
             }
+            sum += *score;
         }
-        let sum: f64 = raw.iter().sum();
         if sum <= 0.0 {
             scratch.raw.truncate(start);
             scratch.abstained.push((weighted.name, Abstained::ZeroSum));

@@ -2,10 +2,10 @@
 
 use crate::discovery::{Discovery, Records};
 use crate::resolved::{
-    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls,
-    Timeouts, Usage,
+    Auth, Calibrate, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route,
+    ServerTls, Timeouts, Usage,
 };
-use crate::units::{show_duration, show_size};
+use crate::units::{show_daytime, show_duration, show_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use weighbridge_core::spec::{FallbackOn, PoolSpec, RetrySpec, RouteSpec, Weight};
@@ -190,7 +190,8 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("max", time(spec.cooldown.max)),
             ]),
         ),
-        ("weight", json!(spec.auto_weight.then_some("auto"))),
+        ("weight", json!(pool_weight(spec))),
+        ("calibrate", show_calibrate(&pool.calibrate)),
         ("context_length", json!(spec.context_length)),
         ("price", json!(spec.price)),
         (
@@ -206,6 +207,24 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
         ("timeouts", show_timeouts(&pool.timeouts)),
+    ])
+}
+
+fn pool_weight(spec: &PoolSpec) -> Option<&'static str> {
+    match (spec.auto_weight, spec.label_weight) {
+        (true, _) => Some("auto"),
+        (false, true) => Some("labels"),
+        (false, false) => None,
+    }
+}
+
+fn show_calibrate(calibrate: &Calibrate) -> Value {
+    object([
+        ("at", json!(calibrate.at.map(show_daytime))),
+        ("tokens", json!(calibrate.rate.tokens)),
+        ("requests", json!(calibrate.rate.requests)),
+        ("max_inflight", json!(calibrate.rate.max_inflight)),
+        ("timeout", time(calibrate.rate.timeout)),
     ])
 }
 

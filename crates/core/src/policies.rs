@@ -24,6 +24,7 @@ use crate::spec::{PoolSpec, TargetSpec};
 use crate::time::Time;
 use crate::work::{Needs, Work};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Declares the scorers: name in the config and module; the module holds `Config`, which implements [`ScorerConfig`], and
@@ -200,6 +201,8 @@ pub struct Candidates<'a> {
     pub(crate) pools: &'a [Pool],
     /// See [`Self::draw`].
     pub(crate) draw: f64,
+    /// Room for a policy that ranks them; taken and put back, so that a decision allocates nothing.
+    pub(crate) ranks: &'a Cell<Vec<(u64, u32)>>,
 }
 
 /// How much of the prompt is believed to be in a candidate's cache.
@@ -270,6 +273,7 @@ impl<'a> Candidates<'a> {
 
     /// The one at `place`, which must be below [`Self::len`].
     #[must_use]
+    #[inline(always)]
     pub fn get(&self, place: usize) -> Candidate<'a> {
         let candidate = &self.plan.candidates[self.live[place]];
         let endpoint = &self.endpoints[candidate.endpoint.slot as usize];

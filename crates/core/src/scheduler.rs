@@ -112,6 +112,9 @@ impl Scheduler {
                 Control::Weight { weight, until } => {
                     endpoint.weight_override = weight.map(|weight| (weight, until));
                 }
+                Control::Calibrated { weight, until } => {
+                    endpoint.calibrated = weight.map(|weight| (weight, until));
+                }
             }),
             Event::Tick => {}
         }

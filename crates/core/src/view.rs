@@ -104,6 +104,8 @@ pub struct EndpointView {
     pub weight: Weight,
     /// Whether the weight is overridden by hand, and until when.
     pub weight_override: Option<Option<Time>>,
+    /// Whether a weight was measured for it, which counts unless it is overridden, and until when.
+    pub weight_calibrated: Option<Option<Time>>,
     /// Ramp penalty, in requests.
     pub penalty: f64,
     /// Attempts dispatched since it joined.

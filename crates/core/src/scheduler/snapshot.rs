@@ -134,6 +134,9 @@ impl Scheduler {
             weight_override: (endpoint.weight_override)
                 .map(|(_, until)| until)
                 .filter(|until| until.is_none_or(|until| now < until)),
+            weight_calibrated: (endpoint.calibrated)
+                .map(|(_, until)| until)
+                .filter(|until| until.is_none_or(|until| now < until)),
             penalty,
             dispatched: endpoint.counts.dispatched,
             succeeded: endpoint.counts.succeeded,

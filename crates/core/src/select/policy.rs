@@ -52,6 +52,7 @@ fn score(query: &Query<'_>, scratch: &mut Scratch, draw: f64) -> Option<(usize, 
             cached: &scratch.cached,
             pools: query.pools,
             draw,
+            ranks: &scratch.ranks,
         };
         let raw = &mut scratch.raw[start..];
         let home = match weighted.scorer.score(&query.facts, &candidates, raw) {
@@ -62,13 +63,14 @@ fn score(query: &Query<'_>, scratch: &mut Scratch, draw: f64) -> Option<(usize, 
                 continue;
             }
         };
+        let mut sum = 0.0;
         for score in raw.iter_mut() {
             if !score.is_finite() || *score < 0.0 {
                 *score = 0.0;
                 scratch.bad_scores += 1;
             }
+            sum += *score;
         }
-        let sum: f64 = raw.iter().sum();
         if sum <= 0.0 {
             scratch.raw.truncate(start);
             scratch.abstained.push((weighted.name, Abstained::ZeroSum));

@@ -3,6 +3,7 @@
 mod cors;
 mod discovery;
 mod fallbacks;
+mod filters;
 mod keys;
 mod pools;
 mod retry;

@@ -116,6 +116,7 @@ fn fleet(candidates: usize) -> FleetSpec {
             spill: true,
             retry: RetrySpec::default(),
             fallback: Vec::new(),
+            ..RouteSpec::new("", Vec::new())
         }],
         seed: 0,
         ..FleetSpec::default()

@@ -9,6 +9,8 @@ pub mod error;
 mod estimate;
 mod fields;
 pub mod form;
+pub mod kv_events;
+pub mod metrics;
 pub mod models;
 mod observe;
 pub mod peek;
@@ -20,6 +22,7 @@ pub mod sse;
 mod too_long;
 mod unasked;
 mod usage;
+pub mod zmtp;
 
 pub use api::{Api, PathError, Protocol, model_id_from_path, response_id_from_path};
 pub use error::{ErrorBody, KeyFault, Timeout, client_status, passes_untouched, upstream_error};

@@ -5,6 +5,8 @@ mod answering;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod peeking;
 #[cfg(test)]
 mod prompting;

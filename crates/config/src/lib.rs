@@ -8,6 +8,7 @@ pub mod discovery;
 pub mod kv_events;
 pub mod problems;
 pub mod resolved;
+pub mod scrape;
 
 mod address;
 mod certificates;

@@ -7,6 +7,7 @@ pub(crate) mod kv_events;
 pub(crate) mod policies;
 pub(crate) mod pools;
 pub(crate) mod routes;
+pub(crate) mod scrape;
 pub(crate) mod server;
 
 use crate::forms::Toggle;

@@ -8,6 +8,7 @@ mod kv_events;
 mod pools;
 mod retry;
 mod routes;
+mod scrape;
 mod server;
 mod tls;
 

@@ -20,6 +20,7 @@ pub mod local;
 mod memory;
 mod probes;
 pub mod reload;
+mod scrape;
 mod secrets;
 pub mod server;
 pub mod service;

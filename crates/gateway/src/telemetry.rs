@@ -8,6 +8,7 @@ pub mod log;
 pub mod metrics;
 pub mod outcome;
 pub mod record;
+pub mod signals;
 pub mod slowest;
 pub(crate) mod trace;
 

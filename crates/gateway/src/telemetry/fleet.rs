@@ -37,6 +37,7 @@ impl Collector for Fleet {
         sources(&mut encoder, &gateway)?;
         super::kv_events::encode(&mut encoder, &gateway.kv.all())?;
         balance(&mut encoder, &gateway, &view)?;
+        super::signals::encode(&mut encoder, &gateway.snapshot(), &view)?;
         let mut gauge = |name: &str, help: &str, value: i64| {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)

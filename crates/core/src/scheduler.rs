@@ -155,15 +155,23 @@ impl Scheduler {
     }
 
     fn cache_changed(&mut self, id: EndpointId, changes: &[CacheChange]) {
-        if self.endpoint_mut(id).is_none_or(|endpoint| endpoint.removed) {
+        let Some(endpoint) = self.endpoint_mut(id).filter(|endpoint| !endpoint.removed) else {
             return;
+        };
+        for change in changes {
+            match change {
+                CacheChange::Cleared => endpoint.cache_told = true,
+                CacheChange::Lost => endpoint.cache_told = false,
+                CacheChange::Stored { .. } | CacheChange::Removed { .. } => {}
+            }
         }
         let prefixes = &mut self.prefixes;
         for change in changes {
             match change {
                 CacheChange::Stored { parent, blocks } => prefixes.stored(id.slot, *parent, blocks),
                 CacheChange::Removed { blocks } => prefixes.removed(id.slot, blocks),
-                CacheChange::Cleared => prefixes.cleared(id.slot),
+                // Also what was learned from requests that went there.
+                CacheChange::Cleared | CacheChange::Lost => prefixes.cleared(id.slot),
             }
         }
     }

@@ -228,14 +228,15 @@ fn parts(change: Change) -> Vec<CacheChange> {
             .chunks(TOLD_MAX)
             .map(|piece| CacheChange::Removed { blocks: named(piece) })
             .collect(),
-        Change::Cleared | Change::Lost => vec![CacheChange::Cleared],
+        Change::Cleared => vec![CacheChange::Cleared],
+        Change::Lost => vec![CacheChange::Lost],
     }
 }
 
 fn size(change: &CacheChange) -> usize {
     match change {
         CacheChange::Stored { blocks, .. } | CacheChange::Removed { blocks } => blocks.len(),
-        CacheChange::Cleared => 1,
+        CacheChange::Cleared | CacheChange::Lost => 1,
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>) {
                 followed.task.abort();
                 gateway.kv.remove(*id);
                 // An endpoint that is gone holds nothing anyway.
-                let changes = vec![CacheChange::Cleared];
+                let changes = vec![CacheChange::Lost];
                 gateway.tell(Event::Cache {
                     endpoint: *id,
                     changes,

@@ -301,10 +301,7 @@ impl<'a> Reader<'a> {
         let (message, hint) = if keys.later.contains(&entry.key.as_str()) {
             (
                 format!("`{}` is not supported yet", entry.key),
-                match entry.key.as_str() {
-                    "weight" => "remove it; the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`".to_owned(),
-                    _ => LATER_HINT.to_owned(),
-                },
+                LATER_HINT.to_owned(),
             )
         } else {
             let (message, hint) = unknown(&entry.key, what, keys.known);

@@ -213,3 +213,29 @@ fn policies_are_checked_setting_by_setting() {
         &["routes[0].policies: a map of policies is expected here, but this is a list"],
     );
 }
+
+#[test]
+fn facts_of_pools_and_targets() {
+    check(
+        "pools: [{name: a, endpoints: [http://h], price: {input: 1}, context_length: 0, abilities: [vision], strengths: [7]}]",
+        &[
+            "pools[0].price: the key `output` is missing | add `output: …`",
+            "pools[0].context_length: `0` is not a whole number from 1 to 1000000000",
+            "pools[0].abilities[0]: unknown word `vision` | known: image, audio, file, tools, json_schema",
+            "pools[0].strengths[0]: text that names it is expected here, but this is a number | put it in quotes",
+        ],
+    );
+    check(
+        "pools: [{name: a, weight: 2, endpoints: [{url: http://h, weight: auto}]}]",
+        &[
+            "pools[0].weight: a pool's weight is `auto` or not given, not `2` | the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`",
+            "pools[0].endpoints[0].weight: `auto` is no weight of a single endpoint or target | write `weight: auto` in the pool, beside its `endpoints`",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [http://h]}]\nroutes: [{name: r, targets: [{pool: a, serves_tokens: {over: 5, up_to: 5}}]}]",
+        &[
+            "routes[0].targets[0].serves_tokens: no prompt has more than 5 tokens and at most 5 | give `up_to` the larger number",
+        ],
+    );
+}

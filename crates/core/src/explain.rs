@@ -89,6 +89,12 @@ pub enum Abstained {
     NoKey,
     /// Its scores sum to 0.
     ZeroSum,
+    /// No candidate has what it looks for.
+    Miss,
+    /// Nothing was measured yet.
+    NoSamples,
+    /// Its model has not learned enough, or errs no less than a mean would.
+    NoModel,
 }
 
 impl Abstained {
@@ -98,6 +104,9 @@ impl Abstained {
         match self {
             Self::NoKey => "no_key",
             Self::ZeroSum => "zero_sum",
+            Self::Miss => "miss",
+            Self::NoSamples => "no_samples",
+            Self::NoModel => "no_model",
         }
     }
 }

@@ -25,6 +25,10 @@ pub(crate) struct Plan {
     pub(crate) scorers: Vec<Weighted>,
     /// What these look at.
     pub(crate) needs: Needs,
+    /// Whether one of them has chance in it.
+    pub(crate) draws: bool,
+    /// Whether one of them has its pools learn to predict.
+    pub(crate) predicts: bool,
 }
 
 /// A pool as one choice.
@@ -97,6 +101,11 @@ impl Plan {
             targets,
             candidates,
             needs: spec.needs(),
+            draws: spec.policies.configs().any(crate::policies::ScorerConfig::draws),
+            predicts: spec
+                .policies
+                .configs()
+                .any(crate::policies::ScorerConfig::predicts),
             scorers: (spec.policies.configs())
                 .map(|config| Weighted {
                     name: config.name(),

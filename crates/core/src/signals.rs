@@ -38,6 +38,9 @@ pub struct Reading {
     pub adapters: Option<Vec<Arc<str>>>,
     /// Most adapters that fit at once.
     pub max_adapters: Option<u32>,
+    /// Digest of all that its source said, also of what nobody looks at: where it changes, the source is alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<u64>,
 }
 
 /// Something that happened in the prefix cache of an engine, by its own events.

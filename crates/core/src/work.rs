@@ -87,6 +87,15 @@ impl Abilities {
     /// Everything there is.
     pub const ALL: Self = Self(31);
 
+    /// Each with its word in the config.
+    pub const WORDS: [(Self, &'static str); 5] = [
+        (Self::IMAGE, "image"),
+        (Self::AUDIO, "audio"),
+        (Self::FILE, "file"),
+        (Self::TOOLS, "tools"),
+        (Self::JSON_SCHEMA, "json_schema"),
+    ];
+
     /// The abilities of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

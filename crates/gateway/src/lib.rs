@@ -6,6 +6,7 @@
 
 pub mod admin_view;
 mod burst;
+pub mod calibrate;
 mod client;
 pub mod clock;
 pub mod discovery;

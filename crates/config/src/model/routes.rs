@@ -48,9 +48,20 @@ section! {
         weight: Millionths,
         /// 1 first. A later order serves only when no earlier one can.
         order: Whole<1, 1000> = 1,
+        /// Lengths of prompts that it is meant for, for the policy `prompt_length`. Default: any.
+        serves_tokens: Tokens,
     }
     required [pool]
-    later [serves_tokens]
+}
+
+section! {
+    /// A range of prompt tokens.
+    Tokens {
+        /// More than this many.
+        over: Whole<0, 1_000_000_000> = 0,
+        /// At most this many. Default: any number.
+        up_to: Whole<1, 1_000_000_000>,
+    }
 }
 
 impl FromText for Target {

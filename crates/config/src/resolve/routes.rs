@@ -287,10 +287,34 @@ fn targets(
             pool: index,
             weight: given.weight.map(|weight| weight.value.0),
             order: or(given.order, |order| u16::try_from(order.0).unwrap_or(u16::MAX), 1),
-            serves_tokens: None,
+            serves_tokens: given.serves_tokens.and_then(|range| tokens(reader, range)),
         });
     }
     targets
+}
+
+/// A range of prompt tokens, from and up to, both included.
+fn tokens(reader: &mut Reader<'_>, At { node, value }: At<model::Tokens>) -> Option<(u32, u32)> {
+    let over = or(value.over, |tokens| tokens.0, 0);
+    let up_to = or(value.up_to, |tokens| tokens.0, u32::MAX);
+    if over == 0 && up_to == u32::MAX {
+        reader.warn(
+            node,
+            "the range has no end, so the target is meant for prompts of any length",
+            "write `{over: 5000}` or `{up_to: 5000}`",
+        );
+        return None;
+    }
+    if over >= up_to {
+        reader.problem(
+            node,
+            format!("no prompt has more than {over} tokens and at most {up_to}"),
+            "give `up_to` the larger number",
+        );
+        return None;
+    }
+    // What nobody has counted is not too short for a range without a lower end.
+    Some((if over == 0 { 0 } else { over + 1 }, up_to))
 }
 
 /// Most names that are listed where one is unknown.

@@ -279,3 +279,42 @@ fn a_page_that_is_none_says_nothing() {
         assert!(read(page.as_bytes(), &names, 1)[0].is_empty(), "{page}");
     }
 }
+
+/// llama.cpp (build 11434) with 4 slots and 7 requests, a moment after they came.
+#[test]
+fn llama_cpp_as_it_is_now() {
+    let page = b"# HELP llamacpp:prompt_tokens_total Of prompts.\n# TYPE llamacpp:prompt_tokens_total counter\n\
+        llamacpp:prompt_tokens_total 172\nllamacpp:prompt_tokens_cached_total 0\nllamacpp:prompt_seconds_total 1.12243\n\
+        llamacpp:tokens_predicted_total 0\nllamacpp:tokens_predicted_seconds_total 0\nllamacpp:n_decode_total 24\n\
+        llamacpp:prompt_tokens_seconds 153.239\nllamacpp:requests_processing 4\nllamacpp:requests_deferred 3\n\
+        llamacpp:n_busy_slots_per_decode 4\n";
+    let wanted = [
+        (Signal::Waiting, 3.0),
+        (Signal::Running, 4.0),
+        (Signal::PrefixQueries, 172.0),
+        (Signal::PrefixHits, 0.0),
+        (Signal::PromptTokens, 172.0),
+        (Signal::GenerationTokens, 0.0),
+        (Signal::InterTokenSum, 0.0),
+        (Signal::InterTokenCount, 0.0),
+    ];
+    assert_eq!(values(&whole(page, &engines::LLAMACPP)), wanted);
+}
+
+/// The same process after they were answered, and one of them once more.
+#[test]
+fn llama_cpp_tells_what_its_cache_was_good_for() {
+    let page = b"llamacpp:prompt_tokens_total 206\nllamacpp:prompt_tokens_cached_total 138\n\
+        llamacpp:tokens_predicted_total 848\nllamacpp:tokens_predicted_seconds_total 294.723\n\
+        llamacpp:requests_processing 0\nllamacpp:requests_deferred 0\n";
+    let reading = whole(page, &engines::LLAMACPP);
+    let told = |signal| reading.values.get(signal);
+    assert_eq!(
+        (told(Signal::PrefixHits), told(Signal::PrefixQueries)),
+        (Some(138.0), Some(344.0))
+    );
+    assert_eq!(
+        (told(Signal::GenerationTokens), told(Signal::InterTokenSum)),
+        (Some(848.0), Some(294.723))
+    );
+}

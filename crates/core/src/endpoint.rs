@@ -31,6 +31,8 @@ pub(crate) struct Endpoint {
     /// Sorted by name.
     pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
     pub(crate) engine: Engine,
+    /// Whether its engine has told all that its prefix cache holds, so that nothing else is believed cached there.
+    pub(crate) cache_told: bool,
     /// Gone from the config; lingers until idle.
     pub(crate) removed: bool,
     /// Drained by hand.
@@ -100,6 +102,7 @@ impl Endpoint {
             pool_at: 0,
             labels: Arc::clone(&spec.labels),
             engine: Engine::default(),
+            cache_told: false,
             removed: false,
             drained: false,
             weight: spec.weight,

@@ -28,6 +28,7 @@ pub mod service;
 mod settling;
 pub mod snapshot;
 pub mod telemetry;
+pub mod tokens;
 mod upstream;
 
 pub use gateway::Gateway;

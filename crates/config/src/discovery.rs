@@ -68,6 +68,7 @@ impl PartialEq for Discovered {
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
             && self.endpoint.gpus == other.endpoint.gpus
+            && self.endpoint.kv_events == other.endpoint.kv_events
     }
 }
 
@@ -154,6 +155,7 @@ impl Dns {
                 addresses,
                 labels: Vec::new(),
                 gpus: None,
+                kv_events: None,
             },
         }
     }

@@ -5,6 +5,7 @@
 //! JSON [`schema`]) → [`Config`] (`resolve`).
 
 pub mod discovery;
+pub mod kv_events;
 pub mod problems;
 pub mod resolved;
 pub mod scrape;

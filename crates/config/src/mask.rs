@@ -1,6 +1,7 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
 use crate::discovery::{Discovery, Records};
+use crate::kv_events::{KvEvents, Place, Source};
 use crate::resolved::{
     Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls, Usage,
 };
@@ -192,6 +193,15 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ),
         ("fail_open", json!(spec.fail_open)),
         ("ramp", time(spec.ramp)),
+        (
+            "tokenizer",
+            pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+                object([
+                    ("path", json!(tokenizer.path)),
+                    ("chat_template", json!(tokenizer.chat_template)),
+                ])
+            }),
+        ),
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
         (
@@ -267,9 +277,26 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
                     given(endpoint.gpus.as_ref().map(|gpus| &*gpus.indexes)),
                 ),
                 ("gpu_uuid", given(endpoint.gpus.as_ref().map(|gpus| &*gpus.uuids))),
+                (
+                    "kv_events",
+                    endpoint.kv_events.as_ref().map_or(Value::Null, show_kv_events),
+                ),
             ])
         })
         .collect()
+}
+
+fn show_kv_events(events: &KvEvents) -> Value {
+    let (bind, connect) = match &events.source {
+        Source::Bind(place) => (Some(place), None),
+        Source::Connect(place) => (None, Some(place)),
+    };
+    let place = |place: Option<&Place>| json!(place.map(ToString::to_string));
+    object([
+        ("bind", place(bind)),
+        ("connect", place(connect)),
+        ("replay", place(events.replay.as_ref())),
+    ])
 }
 
 fn show_server_tls(tls: Option<&ServerTls>) -> Value {

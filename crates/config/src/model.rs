@@ -3,6 +3,7 @@
 pub(crate) mod cors;
 pub(crate) mod discovery;
 pub(crate) mod keys;
+pub(crate) mod kv_events;
 pub(crate) mod policies;
 pub(crate) mod pools;
 pub(crate) mod routes;

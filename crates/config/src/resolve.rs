@@ -4,6 +4,7 @@ mod cors;
 mod discovery;
 mod fallbacks;
 mod keys;
+mod kv_events;
 mod pools;
 mod retry;
 mod routes;

@@ -233,6 +233,8 @@ pub struct Pool {
     pub health: Option<Health>,
     /// Where its engines say how busy they are; none: they are not asked.
     pub scrape: Option<Scrape>,
+    /// How its engines make tokens of text; none: not known.
+    pub tokenizer: Option<crate::kv_events::Tokenizer>,
 }
 
 /// One endpoint's address.
@@ -248,6 +250,8 @@ pub struct Endpoint {
     pub labels: Vec<(String, String)>,
     /// Where an exporter says how busy its GPUs are.
     pub gpus: Option<GpuMetrics>,
+    /// Where its engine tells what it holds; none: it does not.
+    pub kv_events: Option<crate::kv_events::KvEvents>,
 }
 
 /// The base of an endpoint's URLs: scheme, host, port, path prefix, query.

@@ -147,11 +147,6 @@ fn what_comes_later_is_refused_by_name() {
         ),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
         (
-            "pools: [{name: a, endpoints: [{url: http://h, kv_events: {}}]}]".into(),
-            "pools[0].endpoints[0].kv_events",
-            "kv_events",
-        ),
-        (
             "pools: [{name: a, endpoints: [{url: http://h, ranks: 8}]}]".into(),
             "pools[0].endpoints[0].ranks",
             "ranks",

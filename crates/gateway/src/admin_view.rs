@@ -275,6 +275,8 @@ pub struct EndpointShown {
     pub keys_cooling: usize,
     /// What its engine and the exporter of its GPUs say, by page: `engine`, `gpu`.
     pub signals: BTreeMap<&'static str, SignalsShown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_events: Option<crate::kv_events::KvShown>,
 }
 
 /// All endpoints, in the order of the config.
@@ -331,5 +333,6 @@ fn endpoint_shown(
         signals: upstream
             .map(|upstream| signals::shown(upstream, (view, of)))
             .unwrap_or_default(),
+        kv_events: gateway.kv.shown(of.id),
     }
 }

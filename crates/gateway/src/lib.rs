@@ -12,6 +12,7 @@ pub mod discovery;
 pub mod driver;
 pub mod exchange;
 pub mod gateway;
+pub mod kv_events;
 mod leaving;
 pub mod lifecycle;
 pub mod limits;

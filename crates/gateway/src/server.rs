@@ -6,7 +6,7 @@ use crate::client::socket::Socket as ClientSocket;
 use crate::exchange::waiting::Leftovers;
 use crate::gateway::{Gateway, Setup};
 use crate::upstream::pool::Connections;
-use crate::{discovery, driver, probes, scrape};
+use crate::{discovery, driver, kv_events, probes, scrape};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -106,6 +106,8 @@ pub fn start(setup: Setup, listener: TcpListener, workers: usize) -> Result<Runn
         tokio::task::spawn_local(scrape::run(keeper.clone()));
         driver::keep_time(keeper).await;
     })?];
+    let follower = gateway.clone();
+    threads.push(spawn("kv-events".into(), move || kv_events::run(follower))?);
     // Clients that connect meanwhile wait to be accepted, which is better than telling them that nobody serves them.
     gateway.await_sources();
     for index in 0..workers.max(1) {

@@ -18,7 +18,8 @@ use weighbridge_config::discovery::Discovery;
 use weighbridge_config::resolved::{self, Config, HttpVersion, Kind};
 use weighbridge_core::action::Bindings;
 use weighbridge_core::policies::session_affinity::{Config as Affinity, KeySource};
-use weighbridge_core::spec::RetrySpec;
+use weighbridge_core::spec::{FleetSpec, RetrySpec, RouteSpec};
+use weighbridge_core::work::Needs;
 use weighbridge_core::{EndpointId, RouteId};
 use weighbridge_wire::BodyPath;
 use weighbridge_wire::metrics::{GpuSelect, Names};
@@ -50,6 +51,10 @@ pub struct RouteEntry {
     pub targets: Vec<TargetEntry>,
     /// `round_robin`, `weight` or `policy`.
     pub route_by: &'static str,
+    /// What has to be found out for it, and for the routes that it falls back to.
+    pub(crate) needs: Needs,
+    /// Whether every pool that it may send to names its model itself, whatever the client calls it.
+    pub(crate) names_model: bool,
     pub(crate) affinity: Option<SessionKeys>,
     pub(crate) retry: RetrySpec,
     /// What the route says of re-sending; none: as the pool.
@@ -185,6 +190,8 @@ pub struct Upstream {
     pub(crate) host: HeaderValue,
     /// Where its host is.
     pub(crate) addresses: Addresses,
+    /// Where its engine tells of its cache.
+    pub(crate) kv_events: Option<weighbridge_config::kv_events::KvEvents>,
     /// Scheduler time in ns of the newest byte of any stream; the same in every snapshot.
     pub(crate) last_byte: Arc<AtomicU64>,
     /// The same in every snapshot.
@@ -243,6 +250,8 @@ impl Snapshot {
             }
             entries.push(pool);
         }
+        // Most configs look at nothing; in the others every route is compared with every other.
+        let looks = (config.fleet.routes.iter()).any(|route| route.needs() != Needs::NONE);
         let mut routes = HashMap::new();
         let mut routes_by_id = HashMap::new();
         for (index, (route, &id)) in config.routes.iter().zip(&bindings.routes).enumerate() {
@@ -265,6 +274,15 @@ impl Snapshot {
                         series: metrics.target(&route.name, name.clone()),
                     })
                     .collect(),
+                needs: if looks {
+                    needs(&config.fleet, spec)
+                } else {
+                    Needs::NONE
+                },
+                names_model: route
+                    .targets
+                    .iter()
+                    .all(|(_, pool)| config.pools[*pool].model.is_some()),
                 affinity,
                 retry: spec.retry.clone(),
                 resend: route.resend,
@@ -327,6 +345,26 @@ impl Snapshot {
     pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.values()
     }
+}
+
+/// What `route` looks at, or a route that a request may go on to from there.
+fn needs(fleet: &FleetSpec, route: &RouteSpec) -> Needs {
+    let mut seen = vec![&route.name];
+    let mut at = 0;
+    let mut all = Needs::NONE;
+    while let Some(name) = seen.get(at).copied() {
+        at += 1;
+        let Some(route) = fleet.routes.iter().find(|route| route.name == *name) else {
+            continue;
+        };
+        all = all.and(fleet.needs(route));
+        for step in &route.fallback {
+            if !seen.contains(&&step.route) {
+                seen.push(&step.route);
+            }
+        }
+    }
+    all
 }
 
 impl SessionKeys {
@@ -477,6 +515,7 @@ impl Upstream {
             url: endpoint.url.clone(),
             host,
             addresses: Addresses::new(&endpoint.url, &endpoint.addresses),
+            kv_events: endpoint.kv_events.clone(),
             last_byte: Arc::default(),
             attempts: Arc::new(metrics.attempts(&pool.config.name, &endpoint.name)),
             signals: Arc::default(),
@@ -525,6 +564,7 @@ impl Upstream {
             metrics_at: None,
             gpus_at: None,
             gpus: None,
+            kv_events: None,
         }))
     }
 }

@@ -3,6 +3,7 @@
 pub mod balance;
 pub mod decisions;
 pub(crate) mod fleet;
+pub(crate) mod kv_events;
 pub mod log;
 pub mod metrics;
 pub mod outcome;

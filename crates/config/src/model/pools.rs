@@ -51,6 +51,8 @@ section! {
         timeouts: Timeouts,
         /// Reads the load of engines from their metrics; `false`: never. Default: by kind.
         scrape: Toggle<super::scrape::Scrape>,
+        /// How the engines make tokens of text, so that prompts are matched with their events (`kv_events`).
+        tokenizer: super::kv_events::Tokenizer,
     }
     required [name]
     either [endpoints, discovery]
@@ -106,9 +108,11 @@ section! {
         gpu_index: OneOrMany<GpuIndex>,
         /// UUIDs of its GPUs at that exporter.
         gpu_uuid: OneOrMany<Name>,
+        /// Where the engine tells what its prefix cache holds.
+        kv_events: super::kv_events::KvEvents,
     }
     required [url]
-    later [kv_events, ranks, scrape, api_key]
+    later [ranks, scrape, api_key]
 }
 
 /// A GPU's number on its machine.

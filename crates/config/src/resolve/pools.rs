@@ -102,6 +102,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         resend: true,
         health,
         scrape,
+        tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
     };
     Some(Resolved { node, spec, pool })
 }
@@ -168,6 +169,7 @@ pub(super) fn endpoints(
             addresses: Vec::new(),
             labels: or(given.labels, |labels| labels.0, Vec::new()),
             gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
+            kv_events: super::kv_events::kv_events(reader, given.kv_events),
         });
     }
     super::scrape::shared_gpus(reader, node, &endpoints);

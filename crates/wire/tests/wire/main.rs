@@ -9,6 +9,8 @@ mod metrics;
 #[cfg(test)]
 mod peeking;
 #[cfg(test)]
+mod prompting;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod recordings;

@@ -21,3 +21,4 @@ mod sessions;
 mod shared;
 mod table;
 mod weights;
+mod work;

@@ -98,11 +98,12 @@ impl Prompt {
         }
     }
 
-    /// Estimated tokens of one block: the mean of the prompt's. 0 where there are no blocks.
+    /// Estimated tokens of one block: the mean of the prompt's, rounded up, so that all blocks of a long prompt together are not
+    /// short of it by as much as a block. 0 where there are no blocks.
     #[must_use]
     pub fn block_tokens(&self) -> u64 {
         let bytes = self.cut_bytes.max(1);
-        (self.tokens.saturating_mul(self.block_bytes) + bytes / 2) / bytes
+        self.tokens.saturating_mul(self.block_bytes).div_ceil(bytes)
     }
 
     /// Forgets everything but the room.
@@ -147,13 +148,13 @@ pub fn seed(name: &str) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
-/// Estimates the tokens of a request's prompt from its body, in any of the dialects. Not all of a long text is looked
-/// at. 0 for what is no JSON object.
+/// Estimates the tokens of the prompt of a call of `api` from its body. Not all of a long text is looked at. 0 for what is
+/// no JSON object.
 #[must_use]
-pub fn prompt_tokens(body: &[u8]) -> u64 {
+pub fn prompt_tokens(api: Api, body: &[u8]) -> u64 {
     let mut prompt = Prompt::default();
     if let Ok(json) = std::str::from_utf8(body) {
-        prompt.read(json, Api::ChatCompletions, None);
+        prompt.read(json, api, None);
     }
     prompt.tokens
 }

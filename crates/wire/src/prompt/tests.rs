@@ -240,9 +240,13 @@ fn prompts_of_every_dialect_are_counted() {
         ("\u{1}".to_owned(), 0),
         ("{}".to_owned(), 0),
     ] {
-        assert_eq!(prompt_tokens(body.as_bytes()), expect, "{body}");
+        assert_eq!(
+            prompt_tokens(Api::ChatCompletions, body.as_bytes()),
+            expect,
+            "{body}"
+        );
     }
-    assert_eq!(prompt_tokens(b"\xff"), 0);
+    assert_eq!(prompt_tokens(Api::ChatCompletions, b"\xff"), 0);
 }
 
 #[test]
@@ -342,7 +346,7 @@ fn a_block_has_its_share_of_the_tokens() {
         "{}",
         prompt.block_tokens()
     );
-    assert!(prompt.block_tokens() * 7 <= prompt.tokens);
+    assert!(prompt.block_tokens() * 7 <= prompt.tokens + 7);
     prompt.read(&body, Api::ChatCompletions, None);
     assert_eq!(prompt.block_tokens(), 0);
 }

@@ -10,6 +10,7 @@ use crate::health::probes::Probes;
 use crate::health::ramp::Ramp;
 use crate::health::verdict::Verdict;
 use crate::ids::EndpointId;
+use crate::lately::Lately;
 use crate::rng::Rng;
 use crate::spec::{EndpointSpec, PoolSpec, Weight};
 use crate::time::Time;
@@ -44,6 +45,8 @@ pub(crate) struct Endpoint {
     pub(crate) probes: Option<Probes>,
     pub(crate) ramp: Ramp,
     pub(crate) counts: Counts,
+    /// Prompt tokens that were sent there of late and were not believed cached.
+    pub(crate) uncached: Lately,
     /// Newest byte of any of its streams, or when it last went from idle to busy.
     pub(crate) last_byte: Time,
     /// Kind last told to the driver.
@@ -106,6 +109,7 @@ impl Endpoint {
             probes: None,
             ramp: Ramp::default(),
             counts: Counts::default(),
+            uncached: Lately::default(),
             last_byte: Time::ZERO,
             told: StateKind::Live,
             wake: Time::NEVER,

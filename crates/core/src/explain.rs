@@ -89,6 +89,8 @@ pub enum Abstained {
     NoKey,
     /// Its scores sum to 0.
     ZeroSum,
+    /// No candidate has what it looks for.
+    Miss,
 }
 
 impl Abstained {
@@ -98,6 +100,7 @@ impl Abstained {
         match self {
             Self::NoKey => "no_key",
             Self::ZeroSum => "zero_sum",
+            Self::Miss => "miss",
         }
     }
 }

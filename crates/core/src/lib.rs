@@ -17,6 +17,7 @@ pub mod event;
 pub mod explain;
 mod health;
 pub mod ids;
+pub mod lately;
 pub mod policies;
 pub mod pool;
 pub mod prefix;

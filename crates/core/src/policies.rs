@@ -3,6 +3,7 @@
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
 pub mod least_inflight;
+pub mod prefix_cache;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]
@@ -10,6 +11,7 @@ pub(crate) mod stage;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
+use crate::lately::Lately;
 use crate::pool::Pool;
 use crate::route::Plan;
 use crate::spec::{PoolSpec, TargetSpec};
@@ -55,6 +57,8 @@ catalogue! {
     least_inflight,
     /// Prefers engines with fewer requests waiting.
     queue_depth,
+    /// Prefers engines that have the beginning of the prompt in their cache.
+    prefix_cache,
 }
 
 /// What teaches a policy: when it is right, when it is wrong, and an example by hand.
@@ -75,7 +79,6 @@ pub const NOT_YET: &[&str] = &[
     "kv_headroom",
     "gpu_load",
     "latency",
-    "prefix_cache",
     "prompt_length",
     "batch_packing",
     "prefill_batch",
@@ -198,6 +201,8 @@ pub struct Candidate<'a> {
     pub penalty: f64,
     /// What is believed to be in its cache.
     pub cached: Cached,
+    /// Prompt tokens that were sent there of late and were not believed cached.
+    pub uncached: Lately,
     /// Its engine: what it last told, and what was sent there.
     pub engine: &'a Engine,
     /// Labels of the endpoint, sorted by name.
@@ -245,6 +250,7 @@ impl<'a> Candidates<'a> {
             inflight: endpoint.inflight,
             penalty: self.penalties.get(place).copied().unwrap_or(0.0),
             cached: self.cached.get(place).copied().unwrap_or_default(),
+            uncached: endpoint.uncached,
             engine: &endpoint.engine,
             labels: &endpoint.labels,
             pool: &target.pool,

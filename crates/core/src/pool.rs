@@ -7,3 +7,12 @@ use std::sync::Arc;
 pub struct Pool {
     pub(crate) name: Arc<str>,
 }
+
+impl Pool {
+    /// A pool of which nothing is known.
+    pub(crate) fn new(name: &Arc<str>) -> Self {
+        let mut pool = Self::default();
+        pool.name.clone_from(name);
+        pool
+    }
+}

@@ -176,8 +176,8 @@ impl Scheduler {
         let mut hold = endpoint.begin(now, take.key, failed_open);
         let work = request.arrival.work.as_deref();
         hold.load = endpoint.engine.dispatched(work, take.cached);
-        if let Some(work) = work.filter(|work| !work.blocks.is_empty()) {
-            self.prefixes.store(id.slot, &work.blocks, now);
+        if let Some(work) = work {
+            self.prompt_sent(id, work, take.cached);
         }
         self.touched.push(id.slot);
         request.attempts += 1;

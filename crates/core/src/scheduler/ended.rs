@@ -148,7 +148,9 @@ impl Scheduler {
             return;
         };
         endpoint.ended(now, how, attempt.hold);
-        if endpoint.removed && endpoint.inflight == 0 {
+        let gone = endpoint.removed && endpoint.inflight == 0;
+        self.cache_lost(attempt.endpoint, how.0);
+        if gone {
             self.lingering.retain(|other| *other != slot);
             self.free.push(slot);
         }

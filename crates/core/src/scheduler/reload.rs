@@ -27,6 +27,7 @@ impl Scheduler {
             self.spec_seed = spec.seed;
             self.rng = Rng::new(self.seed ^ splitmix(spec.seed));
         }
+        self.limit_caches(spec);
         let pools = self.configure_endpoints(spec);
         let routes = self.configure_routes(spec, &pools);
         actions.push(Action::Configured(Bindings {
@@ -81,10 +82,7 @@ impl Scheduler {
     fn pool_of(&mut self, name: &Arc<str>) -> usize {
         let found = self.pools.iter().position(|pool| pool.name == *name);
         found.unwrap_or_else(|| {
-            self.pools.push(Pool {
-                name: Arc::clone(name),
-                ..Pool::default()
-            });
+            self.pools.push(Pool::new(name));
             self.pools.len() - 1
         })
     }
@@ -105,7 +103,9 @@ impl Scheduler {
         endpoint.reconfigure(spec, pool, now);
         if joins && ramps {
             endpoint.ramp.start(now, pool.ramp);
+            self.start_even(slot, &pool.name);
         }
+        let endpoint = &mut self.endpoints[slot as usize];
         endpoint.start_probing(now, &mut self.rng);
         let id = endpoint.id;
         self.listed.push(slot);

@@ -49,6 +49,9 @@ pub struct Cut {
     pub block_bytes: usize,
 }
 
+/// Blocks of the longest beginning of a prompt that is known again: of the usual size, a million tokens.
+pub const BLOCKS_MAX: usize = 16 * 1024;
+
 /// Smaller blocks are made this large.
 pub const BLOCK_BYTES_MIN: usize = 16;
 
@@ -65,7 +68,7 @@ pub struct Prompt {
     pub max_tokens: Option<u64>,
     /// Messages of the user. A prompt that is no conversation counts as one.
     pub turns: u32,
-    /// Bytes of the rendered prompt that went into blocks, and the size of one.
+    /// Bytes of the rendered prompt, and the size of a block.
     cut_bytes: u64,
     block_bytes: u64,
     /// The block that is not whole yet; kept for its room.
@@ -135,9 +138,8 @@ impl Prompt {
         read(&mut walk, &fields)?;
         self.needs = walk.needs.and(fields.needs());
         self.turns = walk.turns;
-        self.tokens = walk.into_tokens();
+        (self.tokens, self.cut_bytes) = walk.into_counts();
         self.block_bytes = cut.map_or(0, |cut| cut.block_bytes.max(BLOCK_BYTES_MIN) as u64);
-        self.cut_bytes = self.blocks.len() as u64 * self.block_bytes + self.pending.len() as u64;
         Ok(())
     }
 }

@@ -374,3 +374,17 @@ fn what_cannot_be_read_says_nothing() {
         read(r#"{"messages":[{"role":"user","content":"\ufffd a lone half of a pair"}]}"#).blocks
     );
 }
+
+#[test]
+fn the_longest_prompt_has_a_bound() {
+    let text = "x".repeat(BLOCKS_MAX * 16 * 2);
+    let prompt = read(&chat(&[("user", &format!("\"{text}\""))]));
+    assert_eq!(prompt.blocks.len(), BLOCKS_MAX);
+    // Both halves count for the size of a block.
+    assert!((prompt.block_tokens() * 2 * BLOCKS_MAX as u64).abs_diff(prompt.tokens) * 3 < prompt.tokens);
+    let image = r#"{"type":"image_url","image_url":{"url":"x"}}"#;
+    let images = vec![image; 3000].join(",");
+    let prompt = read(&chat(&[("user", &format!("[{images}]"))]));
+    assert_eq!(prompt.tokens, 3000 * 800 + 7);
+    assert!(prompt.blocks.len() < 64 * 201 + 3000, "{}", prompt.blocks.len());
+}

@@ -9,8 +9,11 @@ use crate::resolved::{
 use crate::scrape::Scrape;
 use crate::units::{show_daytime, show_duration, show_size};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::spec::{FallbackOn, PoolSpec, RetrySpec, RouteSpec, Weight};
+use weighbridge_core::filters::Filters;
+use weighbridge_core::filters::labels::{Condition, Rule};
+use weighbridge_core::spec::{FallbackOn, Picker, PoolSpec, RetrySpec, RouteSpec, Weight};
 use weighbridge_core::work::Abilities;
 
 /// What stands in the place of a secret.
@@ -432,7 +435,8 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
         ("name", json!(spec.name)),
         ("targets", json!(targets)),
         ("policies", policies),
-        ("picker", json!("max")),
+        ("picker", show_picker(spec.picker)),
+        ("filters", show_filters(&spec.filters)),
         ("spill", if weighted { json!(spec.spill) } else { Value::Null }),
         ("retry", show_retry(&spec.retry, route.resend)),
         (
@@ -455,6 +459,66 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
             "on_disconnect",
             json!(if route.finish { "finish" } else { "cancel" }),
         ),
+    ])
+}
+
+fn show_picker(picker: Picker) -> Value {
+    match picker {
+        Picker::WeightedRandom {
+            temperature: Some(temperature),
+        } => json!({"weighted_random": {"temperature": temperature}}),
+        other => json!(other.as_str()),
+    }
+}
+
+/// The filters that are on.
+fn show_filters(filters: &Filters) -> Value {
+    if filters.is_empty() {
+        return Value::Null;
+    }
+    let labels = filters.labels.clone().unwrap_or_default();
+    let rules: Vec<Value> = labels.rules.iter().map(show_rule).collect();
+    object([
+        ("modality", json!(filters.modality.map(|_| true))),
+        ("rules", json!((!rules.is_empty()).then_some(rules))),
+        (
+            "by_header",
+            json!((!labels.by_header.is_empty()).then_some(labels.by_header)),
+        ),
+        ("context_length", json!(filters.context_length.map(|_| true))),
+        ("kv_fits", json!(filters.kv_fits.map(|_| true))),
+    ])
+}
+
+fn show_rule(rule: &Rule) -> Value {
+    let values = |labels: &[(Arc<str>, Vec<Arc<str>>)]| {
+        let pairs = labels
+            .iter()
+            .map(|(name, values)| (name.to_string(), json!(values)));
+        let map: Map<String, Value> = pairs.collect();
+        json!((!map.is_empty()).then_some(map))
+    };
+    let condition = |given: &Option<Condition>| {
+        given.as_ref().map_or(Value::Null, |condition| {
+            let classes: Vec<String> = condition
+                .priority
+                .iter()
+                .map(|class| format!("P{class}"))
+                .collect();
+            object([
+                (
+                    "prompt_tokens",
+                    condition.prompt_tokens.map_or(Value::Null, show_tokens),
+                ),
+                ("priority", json!((!classes.is_empty()).then_some(classes))),
+            ])
+        })
+    };
+    object([
+        ("when", condition(&rule.when)),
+        ("unless", condition(&rule.unless)),
+        ("labels", values(&rule.labels)),
+        ("not_labels", values(&rule.not_labels)),
     ])
 }
 

@@ -334,6 +334,11 @@ impl<'a> Reader<'a> {
         matches!(self.tree.value(node), Value::List(items) if items.is_empty())
     }
 
+    /// Whether it is a map with nothing in it.
+    pub(crate) fn is_empty_map(&self, node: NodeId) -> bool {
+        matches!(self.tree.value(node), Value::Map(entries) if entries.is_empty())
+    }
+
     /// The nodes of a list, without a report if it is none.
     pub(crate) fn children(&self, node: NodeId) -> Vec<NodeId> {
         match self.tree.value(node) {

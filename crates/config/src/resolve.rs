@@ -3,6 +3,7 @@
 mod cors;
 mod discovery;
 mod fallbacks;
+mod filters;
 mod keys;
 mod kv_events;
 mod pools;

@@ -143,7 +143,6 @@ fn what_comes_later_is_refused_by_name() {
             "ranks",
         ),
         (route("targets: [a], preset: auto"), "routes[0].preset", "preset"),
-        (route("targets: [a], filters: {}"), "routes[0].filters", "filters"),
         (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),
         (route("targets: [a], hedge: {}"), "routes[0].hedge", "hedge"),
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),
@@ -152,11 +151,6 @@ fn what_comes_later_is_refused_by_name() {
             route("targets: [a], policies: {decision_service: {}}"),
             "routes[0].policies.decision_service",
             "decision_service",
-        ),
-        (
-            route("targets: [a], picker: power_of_two"),
-            "routes[0].picker",
-            "picker: power_of_two",
         ),
     ] {
         let problems = bad(&text);

@@ -15,6 +15,7 @@ mod endpoint;
 pub mod engine;
 pub mod event;
 pub mod explain;
+pub mod filters;
 pub mod gpus;
 mod health;
 pub mod ids;

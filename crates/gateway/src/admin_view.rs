@@ -146,11 +146,7 @@ fn parts<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<PartShown> {
 fn dropped_word(dropped: Dropped) -> String {
     match dropped {
         Dropped::State(kind) => format!("state: {}", kind.as_str()),
-        Dropped::Capacity => "capacity".to_owned(),
-        Dropped::Protocol => "protocol".to_owned(),
-        Dropped::Tried => "tried".to_owned(),
-        Dropped::LaterOrder => "later order".to_owned(),
-        Dropped::Elsewhere => "elsewhere".to_owned(),
+        other => other.as_str().to_owned(),
     }
 }
 
@@ -177,7 +173,7 @@ fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
             .iter()
             .map(|(policy, why)| (policy.to_string(), why.as_str()))
             .collect(),
-        picker: "max",
+        picker: decision.picker.as_str(),
         tie: decision.tie,
         failed_open: decision.failed_open,
         session_moved: decision.session_moved,

@@ -19,7 +19,7 @@ seconds for a KV cache of which a share k is in use. So one figure weighs a cach
 
 **Right** for chat, where the first token is what people wait for, and for prompts that are partly cached. **Wrong** alone where
 answers are long and prompts short: an endpoint with a hundred answers under way has no queue. Pair it with `least_inflight` or
-`least_work`. An engine that tells nothing of its KV cache counts as empty.
+`least_work`. An engine that tells nothing of its KV cache, or whose last word is too old, is taken for the mean of the others.
 
 Example: 1,000 tokens wait at one endpoint and none at another, both compute 2,000 a second, and of a prompt of 3,000 tokens the
 first has 2,500 cached: (1,000 + 500) / 2,000 = 0.75 s against 1.5 s, so 1/0.76 against 1/1.51, and the first wins, queue and all.
@@ -71,15 +71,28 @@ impl Scorer for ExpectedWait {
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let now = candidates.now();
+        let usual = usual_usage(candidates);
         for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
             let (engine, means) = (candidate.engine, candidate.learned.means());
             let tokens = engine.prefill_ahead(now, means) + means.uncached(request.work, candidate.cached);
-            let usage = engine.kv_usage(now).unwrap_or(0.0).min(FULLEST);
+            let usage = engine.kv_usage(now).unwrap_or(usual).min(FULLEST);
             let wait = tokens / engine.prefill_rate(now, means) + PRESSURE * usage / (1.0 - usage);
             *score = 1.0 / (0.01 + wait);
         }
         Ok(None)
     }
+}
+
+/// Mean usage of the KV caches that are known: an engine that does not tell of its own is taken for neither full nor empty.
+fn usual_usage(candidates: &Candidates<'_>) -> f64 {
+    let (mut sum, mut known) = (0.0, 0.0);
+    for candidate in candidates.iter() {
+        if let Some(usage) = candidate.engine.kv_usage(candidates.now()) {
+            sum += usage;
+            known += 1.0;
+        }
+    }
+    if known > 0.0 { sum / known } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -136,6 +149,20 @@ mod tests {
         assert!(near(&seconds(&stage), &[1.15, 1.0 + 0.15 * 9.0]));
         stage.read(1, usage(1.0));
         assert!(near(&seconds(&stage), &[1.15, 1.0 + 0.15 * 99.0]));
+    }
+
+    #[test]
+    fn who_does_not_tell_of_its_cache_is_taken_for_its_peers() {
+        let mut stage = stage();
+        stage.work = work(2000, 1);
+        let reading = Reading {
+            kv_usage: Some(0.8),
+            ..Reading::default()
+        };
+        stage.read(0, reading);
+        assert!(near(&seconds(&stage), &[1.6, 1.6]));
+        stage.pass(3_001);
+        assert!(near(&seconds(&stage), &[1.0, 1.0]));
     }
 
     #[test]

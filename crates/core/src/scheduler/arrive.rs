@@ -98,6 +98,7 @@ impl Scheduler {
                 retry_after: UNKNOWN_RETURN,
             },
             Err(Refusal::Unserved) => Verdict::Unserved,
+            Err(Refusal::Unfit(unfit)) => Verdict::Unfit(unfit),
         };
         self.refused(request, verdict, actions);
     }
@@ -215,7 +216,7 @@ impl Scheduler {
         let told = request.refused(verdict);
         // What the last attempt was a reason for, it stays a reason for.
         request.cause = request.cause.and(match verdict {
-            Verdict::Unavailable { .. } => FallbackOn::UNAVAILABLE,
+            Verdict::Unavailable { .. } | Verdict::Unfit(_) => FallbackOn::UNAVAILABLE,
             Verdict::Busy { .. } => FallbackOn::RATE_LIMIT,
             Verdict::Unserved | Verdict::NoRoute | Verdict::Relay { .. } => FallbackOn::NONE,
         });

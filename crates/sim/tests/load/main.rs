@@ -9,4 +9,5 @@
 )]
 
 mod fleet;
+mod forecast;
 mod shares;

@@ -85,6 +85,10 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         ),
         ..facts
     };
+    let tokenizer = super::kv_events::tokenizer(reader, given.tokenizer);
+    if tokenizer.is_none() {
+        super::kv_events::warn_of_text(reader, node, &endpoints);
+    }
     let pool = Pool {
         name,
         kind,
@@ -104,7 +108,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         resend: true,
         health,
         scrape,
-        tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
+        tokenizer,
         calibrate: calibrate(reader, given.calibrate),
     };
     Some(Resolved { node, spec, pool })

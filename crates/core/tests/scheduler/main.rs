@@ -23,4 +23,6 @@ mod shares;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
+mod told;
+#[cfg(test)]
 mod world;

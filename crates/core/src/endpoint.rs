@@ -139,16 +139,27 @@ impl Endpoint {
         }
     }
 
-    /// The weight that counts now.
+    /// The weight set by hand, while it counts.
+    pub(crate) fn weight_by_hand(&self, now: Time) -> Option<Weight> {
+        let (weight, until) = self.weight_override?;
+        until.is_none_or(|until| now < until).then_some(weight)
+    }
+
+    /// The weight as it is configured or set by hand.
+    pub(crate) fn base_weight(&self, now: Time) -> Weight {
+        self.weight_by_hand(now).unwrap_or(self.weight)
+    }
+
+    /// The weight that counts now: where the pool's weights follow the load, as they do.
     pub(crate) fn effective_weight(&self, now: Time) -> Weight {
-        match self.weight_override {
-            Some((weight, until)) if until.is_none_or(|until| now < until) => weight,
-            _ => self.weight,
+        match self.engine.dynamic().factor().filter(|_| self.pool.auto_weight) {
+            Some(factor) if self.weight_by_hand(now).is_none() => self.weight.times(factor),
+            _ => self.base_weight(now),
         }
     }
 
     pub(crate) fn is_draining(&self, now: Time) -> bool {
-        self.removed || self.drained || self.effective_weight(now) == Weight::ZERO
+        self.removed || self.drained || self.base_weight(now) == Weight::ZERO
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -4,11 +4,16 @@
 //! when it is asked. Between two readings own dispatches are added to what the engine last said, so that an engine that
 //! was idle a second ago is not flooded. A reading that is too old counts as none.
 
+use crate::dynamic_weight::DynamicWeight;
 use crate::event::Spent;
 use crate::signals::Reading;
 use crate::time::Time;
 use crate::work::Work;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Adapters that an engine is taken to hold at once, where it does not say.
+const ADAPTERS: u32 = 8;
 
 /// State of one engine.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +36,10 @@ pub struct Engine {
     prefill_unread: u64,
     /// Own requests that are being answered.
     decode: Decode,
+    dynamic: DynamicWeight,
+    /// Adapters of own requests, the newest first, and how many of these were sent after the reading.
+    adapters: Vec<Arc<str>>,
+    adapters_unread: usize,
 }
 
 /// Own requests that got their first token.
@@ -113,8 +122,41 @@ impl Engine {
         count(self.prefill)
     }
 
+    /// Its dynamic weight.
+    #[must_use]
+    pub fn dynamic(&self) -> &DynamicWeight {
+        &self.dynamic
+    }
+
+    /// Whether it has this adapter loaded, by its own word and what was sent since; where it tells nothing, by what was sent.
+    #[must_use]
+    pub fn has_adapter(&self, now: Time, adapter: &str) -> bool {
+        let sent = |count: usize| self.adapters[..count].iter().any(|known| **known == *adapter);
+        match self.fresh(now).and_then(|reading| reading.adapters.as_ref()) {
+            Some(told) => told.iter().any(|known| **known == *adapter) || sent(self.adapters_unread),
+            None => sent(self.adapters.len()),
+        }
+    }
+
+    /// Notes that a request for this adapter is sent there: it is the newest, and the oldest may make room for it.
+    fn sent_adapter(&mut self, adapter: &Arc<str>) {
+        let known = self.adapters.iter().position(|known| known == adapter);
+        if known.is_none_or(|place| place >= self.adapters_unread) {
+            self.adapters_unread += 1;
+        }
+        if let Some(place) = known {
+            self.adapters.remove(place);
+        }
+        self.adapters.insert(0, Arc::clone(adapter));
+        let fit = self.reading.max_adapters.unwrap_or(ADAPTERS).max(1) as usize;
+        self.adapters.truncate(fit);
+        self.adapters_unread = self.adapters_unread.min(self.adapters.len());
+    }
+
     /// A reading of its metrics came.
     pub(crate) fn scraped(&mut self, now: Time, reading: Reading) {
+        self.dynamic.told(now, &reading);
+        self.adapters_unread = 0;
         self.reading = reading;
         self.read_at = Some(now);
         self.readings = self.readings.wrapping_add(1);
@@ -132,6 +174,9 @@ impl Engine {
             reading: self.readings,
             first: None,
         };
+        if let Some(adapter) = work.and_then(|work| work.adapter.as_ref()) {
+            self.sent_adapter(adapter);
+        }
         self.unbegun += 1;
         self.unbegun_unread += 1;
         self.prefill += u64::from(load.uncached);

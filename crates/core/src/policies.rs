@@ -2,11 +2,21 @@
 //!
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
+pub mod batch_packing;
+pub mod capability;
+pub mod cost;
+pub mod gpu_load;
+pub mod kv_headroom;
 pub mod least_inflight;
+pub mod lora_affinity;
+pub mod overload;
+pub mod prompt_length;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]
 pub(crate) mod stage;
+mod unknown;
+pub mod zone;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
@@ -18,21 +28,30 @@ use crate::work::{Needs, Work};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Declares the scorers: name in the config and module; the module holds `Config`, which implements [`ScorerConfig`], and
-/// `GUIDE`.
+/// Declares the modifiers and the scorers: name in the config and module; the module holds `Config`, which implements
+/// [`ModifierConfig`] or [`ScorerConfig`], and `GUIDE`.
 macro_rules! catalogue {
-    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+    (
+        modifiers { $($(#[doc = $about:literal])+ $modifier:ident),+ $(,)? }
+        $($(#[doc = $doc:literal])+ $name:ident),+ $(,)?
+    ) => {
         /// The `policies` of a route: a weight and settings for each that is used.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct Policies {
             $($(#[doc = $doc])+ #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$name::Config>,)+
+            $($(#[doc = $about])+ #[serde(skip_serializing_if = "Option::is_none")] pub $modifier: Option<$modifier::Config>,)+
         }
 
         impl Policies {
-            /// The policies in use, in the order of the catalogue.
+            /// The scorers in use, in the order of the catalogue.
             pub fn configs(&self) -> impl Iterator<Item = &dyn ScorerConfig> {
                 [$(self.$name.as_ref().map(|config| config as &dyn ScorerConfig)),+].into_iter().flatten()
+            }
+
+            /// The modifiers in use, in the order of the catalogue.
+            pub fn modifiers(&self) -> impl Iterator<Item = &dyn ModifierConfig> {
+                [$(self.$modifier.as_ref().map(|config| config as &dyn ModifierConfig)),+].into_iter().flatten()
             }
 
             /// What the reference of policies says of each, in the order of [`Self::NAMES`].
@@ -40,21 +59,45 @@ macro_rules! catalogue {
                 name: stringify!($name),
                 summary: concat!($($doc),+),
                 text: $name::GUIDE,
+            }),+, $(Guide {
+                name: stringify!($modifier),
+                summary: concat!($($about),+),
+                text: $modifier::GUIDE,
             }),+];
 
             /// Names of all policies that are built in.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)+ $(stringify!($modifier)),+];
         }
     };
 }
 
 catalogue! {
+    modifiers {
+        /// Halves the total of candidates that are over 85 % KV usage or 90 % GPU utilisation, unless all are.
+        overload,
+    }
     /// Keeps the requests of one session on one endpoint while it is healthy.
     session_affinity,
     /// Prefers endpoints with fewer requests in flight.
     least_inflight,
     /// Prefers engines with fewer requests waiting.
     queue_depth,
+    /// Prefers engines with more of their KV cache free.
+    kv_headroom,
+    /// Prefers engines by a smoothed weight that falls with their memory, utilisation and queue.
+    gpu_load,
+    /// Prefers targets that are meant for prompts of this length.
+    prompt_length,
+    /// Prefers the fullest engine that still has room.
+    batch_packing,
+    /// Prefers endpoints in the gateway's own zone.
+    zone,
+    /// Prefers targets where the request costs less.
+    cost,
+    /// Prefers models that are good at what the request is about.
+    capability,
+    /// Prefers engines that have the request's adapter loaded.
+    lora_affinity,
 }
 
 /// What teaches a policy: when it is right, when it is wrong, and an example by hand.
@@ -72,24 +115,15 @@ pub struct Guide {
 pub const NOT_YET: &[&str] = &[
     "decision_service",
     "least_work",
-    "kv_headroom",
-    "gpu_load",
     "latency",
     "prefix_cache",
-    "prompt_length",
-    "batch_packing",
     "prefill_batch",
     "expected_wait",
     "predicted_latency",
-    "zone",
-    "cost",
-    "capability",
-    "lora_affinity",
-    "overload",
 ];
 
 impl Policies {
-    /// Whether no policy is set.
+    /// Whether no scorer is set, so that the policies choose nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.configs().next().is_none()
@@ -98,9 +132,31 @@ impl Policies {
     /// Facts that any of them looks at.
     #[must_use]
     pub fn needs(&self) -> Needs {
-        self.configs()
-            .fold(Needs::NONE, |needs, config| needs.and(config.needs()))
+        let scorers = self.configs().map(ScorerConfig::needs);
+        let modifiers = self.modifiers().map(ModifierConfig::needs);
+        scorers.chain(modifiers).fold(Needs::NONE, Needs::and)
     }
+}
+
+/// What every modifier's config can say of itself.
+pub trait ModifierConfig {
+    /// The name in the catalogue.
+    fn name(&self) -> &'static str;
+    /// What is wrong with the settings, for a person, naming the key; `Ok` if nothing.
+    ///
+    /// # Errors
+    /// The first problem found.
+    fn check(&self) -> Result<(), String>;
+    /// Facts that it looks at, beyond those that every request comes with.
+    fn needs(&self) -> Needs;
+    /// Builds the modifier.
+    fn build(&self) -> Box<dyn Modifier>;
+}
+
+/// Changes the totals that the scorers have given.
+pub trait Modifier: Send + Sync {
+    /// Multiplies into `factors`, one for each candidate, by what its total is multiplied: finite and ≥ 0.
+    fn modify(&self, candidates: &Candidates<'_>, factors: &mut [f64]);
 }
 
 /// What every policy's config can say of itself.
@@ -200,6 +256,8 @@ pub struct Candidate<'a> {
     pub cached: Cached,
     /// Its engine: what it last told, and what was sent there.
     pub engine: &'a Engine,
+    /// Its weight, as configured or set by hand.
+    pub weight: f64,
     /// Labels of the endpoint, sorted by name.
     pub labels: &'a [(Arc<str>, Arc<str>)],
     /// Rules of its pool.
@@ -215,6 +273,12 @@ impl<'a> Candidates<'a> {
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// Zone that the gateway is in; none: not known.
+    #[must_use]
+    pub fn zone(&self) -> Option<&'a str> {
+        self.plan.zone.as_deref()
     }
 
     /// How many there are.
@@ -246,11 +310,21 @@ impl<'a> Candidates<'a> {
             penalty: self.penalties.get(place).copied().unwrap_or(0.0),
             cached: self.cached.get(place).copied().unwrap_or_default(),
             engine: &endpoint.engine,
+            weight: endpoint.base_weight(self.now).as_f64(),
             labels: &endpoint.labels,
             pool: &target.pool,
             target: &target.spec,
             learned: &self.pools[endpoint.pool_at],
         }
+    }
+}
+
+/// What is wrong with a setting that is a share.
+fn check_share(name: &str, share: f64) -> Result<(), String> {
+    if (0.0..=1.0).contains(&share) {
+        Ok(())
+    } else {
+        Err(format!("{name}: {share} is not between 0 and 1"))
     }
 }
 

@@ -70,6 +70,8 @@ impl PartialEq for Discovered {
         self.spec == other.spec
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
+            && self.endpoint.gpus == other.endpoint.gpus
+            && self.endpoint.kv_events == other.endpoint.kv_events
     }
 }
 
@@ -155,6 +157,8 @@ impl Dns {
                 url,
                 addresses,
                 labels: self.labels.clone(),
+                gpus: None,
+                kv_events: None,
             },
         }
     }

@@ -278,3 +278,23 @@ fn filters_and_pickers_are_checked_key_by_key() {
         ],
     );
 }
+
+#[test]
+fn a_modifier_needs_policies_and_sound_settings() {
+    check(
+        &route("targets: [a], policies: {overload: {}}"),
+        &[
+            "routes[0].policies.overload: `overload` changes what policies give, and this route has none | add `least_inflight: {}` or another policy",
+        ],
+    );
+    check(
+        &route(
+            "targets: [a], policies: {least_inflight: {}, overload: {factor: 2}, zone: {cross_zone: -1}, batch_packing: {max_batch: 0}}",
+        ),
+        &[
+            "routes[0].policies.batch_packing: max_batch: at least 1",
+            "routes[0].policies.zone: cross_zone: -1 is not between 0 and 1",
+            "routes[0].policies.overload: factor: 2 is not between 0 and 1",
+        ],
+    );
+}

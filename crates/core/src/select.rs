@@ -20,7 +20,7 @@ use crate::explain::{Abstained, Dropped};
 use crate::ids::EndpointId;
 use crate::policies::{Cached, Candidates, Request};
 use crate::pool::Pool;
-use crate::prefix::Matches;
+use crate::prefix::{Matches, PrefixIndex};
 use crate::requests::Tried;
 use crate::rng::Rng;
 use crate::route::Plan;
@@ -39,6 +39,7 @@ pub(crate) struct Query<'a> {
     pub(crate) shares: Option<&'a Shares>,
     pub(crate) endpoints: &'a [Endpoint],
     pub(crate) pools: &'a [Pool],
+    pub(crate) prefixes: &'a PrefixIndex,
     pub(crate) facts: Request<'a>,
     pub(crate) protocols: Protocols,
     pub(crate) only: Option<Only>,
@@ -133,7 +134,7 @@ pub(crate) struct Scratch {
     /// Per live candidate.
     pub(crate) penalties: Vec<f64>,
     pub(crate) cached: Vec<Cached>,
-    /// Of one pool.
+    /// Of one chain.
     pub(crate) matches: Matches,
     pub(crate) totals: Vec<f64>,
     /// Per live candidate, where there are modifiers.
@@ -180,12 +181,6 @@ impl Query<'_> {
             cached: &[],
             pools: self.pools,
         }
-    }
-
-    /// Index of the pool of a live candidate.
-    fn pool_at(&self, candidate: usize) -> usize {
-        self.live_endpoint(candidate)
-            .map_or(0, |endpoint| endpoint.pool_at)
     }
 
     /// The endpoint of a candidate that is live, so is there.

@@ -92,7 +92,7 @@ mod tests {
     use std::sync::Arc;
 
     fn stage(class: Option<&str>) -> Stage {
-        let pools = [&["code"][..], &["chat", "facts"], &[]].iter().enumerate();
+        let pools = [&["code"][..], &["chat", "facts"], &[]].into_iter().enumerate();
         let pools = pools.map(|(place, strengths)| PoolSpec {
             strengths: strengths.iter().map(|word| (*word).into()).collect(),
             ..PoolSpec::new(

@@ -109,6 +109,7 @@ impl Scheduler {
             routes,
             endpoints,
             pools,
+            prefixes,
             scratch,
             ..
         } = self;
@@ -122,6 +123,7 @@ impl Scheduler {
             shares: route.shares_of(&request.plan),
             endpoints,
             pools,
+            prefixes,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,
@@ -175,9 +177,8 @@ impl Scheduler {
         let mut hold = endpoint.begin(now, take.key, failed_open);
         let work = request.arrival.work.as_deref();
         hold.load = endpoint.engine.dispatched(work, take.cached);
-        let pool = endpoint.pool_at;
         if let Some(work) = work.filter(|work| !work.blocks.is_empty()) {
-            self.pools[pool].learned.store(id.slot, &work.blocks, now);
+            self.prefixes.store(id.slot, &work.blocks, now);
         }
         self.touched.push(id.slot);
         request.attempts += 1;

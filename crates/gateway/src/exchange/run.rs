@@ -112,7 +112,7 @@ impl Run {
             session,
             only: self.intake.only,
             explain: self.intake.explain,
-            work: None,
+            work: self.intake.work.clone(),
         });
         let refused = match turn {
             Turn::Finish(Verdict::Busy { .. }) => Some("busy"),
@@ -130,7 +130,7 @@ impl Run {
                 session: None,
                 only: self.intake.only,
                 explain: true,
-                work: None,
+                work: self.intake.work.clone(),
             };
             self.flight.refused(route, &asked, why);
         }

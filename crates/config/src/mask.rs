@@ -3,11 +3,11 @@
 use crate::discovery::{Discovery, Records};
 use crate::kv_events::{KvEvents, Place, Source};
 use crate::resolved::{
-    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls,
-    Timeouts, Usage,
+    Auth, Calibrate, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route,
+    ServerTls, Timeouts, Usage,
 };
 use crate::scrape::Scrape;
-use crate::units::{show_duration, show_size};
+use crate::units::{show_daytime, show_duration, show_size};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,7 +195,8 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("max", time(spec.cooldown.max)),
             ]),
         ),
-        ("weight", json!(spec.auto_weight.then_some("auto"))),
+        ("weight", json!(pool_weight(spec))),
+        ("calibrate", show_calibrate(&pool.calibrate)),
         ("context_length", json!(spec.context_length)),
         ("price", json!(spec.price)),
         (
@@ -261,6 +262,24 @@ fn show_scrape(scrape: Option<&Scrape>) -> Value {
     ])
 }
 
+fn pool_weight(spec: &PoolSpec) -> Option<&'static str> {
+    match (spec.auto_weight, spec.label_weight) {
+        (true, _) => Some("auto"),
+        (false, true) => Some("labels"),
+        (false, false) => None,
+    }
+}
+
+fn show_calibrate(calibrate: &Calibrate) -> Value {
+    object([
+        ("at", json!(calibrate.at.map(show_daytime))),
+        ("tokens", json!(calibrate.rate.tokens)),
+        ("requests", json!(calibrate.rate.requests)),
+        ("max_inflight", json!(calibrate.rate.max_inflight)),
+        ("timeout", time(calibrate.rate.timeout)),
+    ])
+}
+
 fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
     spec.endpoints
         .iter()
@@ -292,14 +311,6 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
         .collect()
 }
 
-fn show_labels(labels: &[(String, String)]) -> Value {
-    if labels.is_empty() {
-        return Value::Null;
-    }
-    let pairs = labels.iter().map(|(key, value)| (key.clone(), json!(value)));
-    Value::Object(pairs.collect())
-}
-
 fn show_kv_events(events: &KvEvents) -> Value {
     let (bind, connect) = match &events.source {
         Source::Bind(place) => (Some(place), None),
@@ -311,6 +322,14 @@ fn show_kv_events(events: &KvEvents) -> Value {
         ("connect", place(connect)),
         ("replay", place(events.replay.as_ref())),
     ])
+}
+
+fn show_labels(labels: &[(String, String)]) -> Value {
+    if labels.is_empty() {
+        return Value::Null;
+    }
+    let pairs = labels.iter().map(|(key, value)| (key.clone(), json!(value)));
+    Value::Object(pairs.collect())
 }
 
 fn show_server_tls(tls: Option<&ServerTls>) -> Value {

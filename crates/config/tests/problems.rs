@@ -148,9 +148,9 @@ fn what_comes_later_is_refused_by_name() {
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),
         (route("targets: [a], cache: {}"), "routes[0].cache", "cache"),
         (
-            route("targets: [a], policies: {least_work: {}}"),
-            "routes[0].policies.least_work",
-            "least_work",
+            route("targets: [a], policies: {decision_service: {}}"),
+            "routes[0].policies.decision_service",
+            "decision_service",
         ),
     ] {
         let problems = bad(&text);

@@ -209,6 +209,12 @@ fn policies_that_lack_what_they_look_at_are_told() {
             "routes[0].policies.gpu_load: `gpu_load` alone sends every request to one engine until its weights change, 10 s later | add `least_inflight: {}`, or write `weight: auto` in the pool and leave `gpu_load` out",
         ],
     );
+    check(
+        &route("policies: {overload: {}}"),
+        &[
+            "routes[0].policies.overload: `overload` changes what policies give, and this route has none | add `least_inflight: {}` or another policy",
+        ],
+    );
     check(&route("policies: {gpu_load: {}}, picker: weighted_random"), &[]);
     check(&route("policies: {gpu_load: {}, least_inflight: {}}"), &[]);
 }

@@ -144,6 +144,12 @@ pub enum Abstained {
     NoSignal,
     /// Neither request nor config tell what it looks at.
     NoFacts,
+    /// No candidate has what it looks for.
+    Miss,
+    /// Nothing was measured yet.
+    NoSamples,
+    /// Its model has not learned enough, or errs no less than a mean would.
+    NoModel,
 }
 
 impl Abstained {
@@ -155,6 +161,9 @@ impl Abstained {
             Self::ZeroSum => "zero_sum",
             Self::NoSignal => "no_signal",
             Self::NoFacts => "no_facts",
+            Self::Miss => "miss",
+            Self::NoSamples => "no_samples",
+            Self::NoModel => "no_model",
         }
     }
 }

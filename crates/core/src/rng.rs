@@ -26,10 +26,10 @@ impl Rng {
         usize::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// A number in [0, 1), a multiple of 2^-53.
+    /// A number in [0, 1).
     #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A duration in `0..span`.

@@ -35,6 +35,10 @@ pub(crate) struct Plan {
     pub(crate) zone: Option<Arc<str>>,
     /// What these look at.
     pub(crate) needs: Needs,
+    /// Whether one of them has chance in it.
+    pub(crate) draws: bool,
+    /// Whether one of them has its pools learn to predict.
+    pub(crate) predicts: bool,
 }
 
 /// A pool as one choice.
@@ -113,6 +117,11 @@ impl Plan {
             modifiers: (spec.policies.modifiers()).map(|config| config.build()).collect(),
             zone: zone.cloned(),
             needs: spec.needs(),
+            draws: spec.policies.configs().any(crate::policies::ScorerConfig::draws),
+            predicts: spec
+                .policies
+                .configs()
+                .any(crate::policies::ScorerConfig::predicts),
             filters: (spec.filters.configs()).map(|config| config.build()).collect(),
             picker: spec.picker,
             scorers: (spec.policies.configs())

@@ -28,6 +28,7 @@ use crate::spec::{Protocols, RouteBy};
 use crate::time::Time;
 use shares::{Members, Shares};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,6 +147,8 @@ pub(crate) struct Scratch {
     /// Targets that may have a turn, and endpoints inside the one that has it.
     targets: Members,
     endpoints: Members,
+    /// Room of a policy that ranks.
+    pub(crate) ranks: Cell<Vec<(u64, u32)>>,
     /// Scores that were negative or not finite, since the start.
     pub(crate) bad_scores: u64,
 }
@@ -164,6 +167,7 @@ impl Query<'_> {
         self.only.is_some_and(|only| only.endpoint != id)
     }
 
+    #[inline]
     pub(crate) fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
         self.endpoints
             .get(id.slot as usize)
@@ -180,10 +184,13 @@ impl Query<'_> {
             penalties: &[],
             cached: &[],
             pools: self.pools,
+            draw: 0.0,
+            ranks: None,
         }
     }
 
     /// The endpoint of a candidate that is live, so is there.
+    #[inline]
     fn live_endpoint(&self, candidate: usize) -> Option<&Endpoint> {
         self.endpoint(self.plan.candidates[candidate].endpoint)
     }

@@ -107,6 +107,10 @@ pub struct PoolSpec {
     /// Whether the weights of its endpoints follow their load.
     #[serde(default)]
     pub auto_weight: bool,
+    /// Whether endpoints of weight 1 get the one that their labels stand for, see [`PoolSpec::weigh_by_labels`]; done as well
+    /// where weights follow the load, which then start from that.
+    #[serde(default)]
+    pub label_weight: bool,
 }
 
 fn all_abilities() -> Abilities {
@@ -533,6 +537,7 @@ impl PoolSpec {
             strengths: Vec::new(),
             abilities: Abilities::ALL,
             auto_weight: false,
+            label_weight: false,
         }
     }
 

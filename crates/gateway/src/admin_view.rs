@@ -277,6 +277,8 @@ pub struct EndpointShown {
     pub weight: f64,
     pub weight_overridden: bool,
     pub weight_until: Option<String>,
+    /// Whether a measured weight is known; one that is set by hand counts before it.
+    pub weight_calibrated: bool,
     pub penalty: f64,
     pub dispatched: u64,
     pub succeeded: u64,
@@ -334,6 +336,7 @@ fn endpoint_shown(
             .weight_override
             .flatten()
             .map(|until| rfc3339(clock.wall(until))),
+        weight_calibrated: of.weight_calibrated.is_some(),
         penalty: of.penalty,
         dispatched: of.dispatched,
         succeeded: of.succeeded,
@@ -341,7 +344,7 @@ fn endpoint_shown(
         probe_failures: of.probe_failures,
         keys_cooling: of.keys_cooling.len(),
         signals: upstream
-            .map(|upstream| signals::shown(upstream, view.now))
+            .map(|upstream| signals::shown(upstream, (view, of)))
             .unwrap_or_default(),
         kv_events: gateway.kv.shown(of.id),
     }

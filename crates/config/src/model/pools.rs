@@ -2,7 +2,7 @@
 
 use crate::address::Url;
 use crate::forms::{FromText, OneOrMany, Short, Status, Toggle};
-use crate::leaf::{Auto, Flag, Labels, Millionths, Name, Number, Span, Text, Usd, Whole};
+use crate::leaf::{Daytime, Flag, Labels, Millionths, Name, Number, PoolWeight, Span, Text, Usd, Whole};
 use crate::read::{At, section, words};
 use crate::secret::{MaybeSecret, Secret};
 
@@ -31,8 +31,11 @@ section! {
         http: HttpWord = "auto",
         /// TLS towards `https` endpoints.
         tls: Tls,
-        /// `auto`: the weights of its endpoints follow their load. Default: they are as written.
-        weight: Auto,
+        /// `auto`: the weights of its endpoints follow their load. `labels`: endpoints of weight 1 get one by their labels
+        /// `gpu` (type) and `gpus` (number). Default: they are as written.
+        weight: PoolWeight,
+        /// How its endpoints are measured, and when that is done unasked.
+        calibrate: Calibrate,
         /// Most requests in flight per endpoint. Default: no limit.
         max_inflight: Whole<1, 1_000_000>,
         /// Most tokens of a prompt and its answer together. Default: not known.
@@ -125,6 +128,23 @@ words! {
         Tools = "tools",
         /// Answers that follow a JSON schema.
         JsonSchema = "json_schema",
+    }
+}
+
+section! {
+    /// How `weighbridge calibrate` measures the endpoints of a pool, and when that is done unasked. The weights that follow
+    /// are used until the next time, a weight that was set by hand before them.
+    Calibrate {
+        /// Time of day, UTC, at which it is done every day and the weights are set. Default: only when asked for.
+        at: Daytime,
+        /// Most tokens of each answer.
+        tokens: Whole<16, 8192> = 128,
+        /// Requests at once to each endpoint.
+        requests: Whole<1, 64> = 4,
+        /// An endpoint with more requests in flight is waited for, and left out if it stays busy.
+        max_inflight: Whole<0, 100_000> = 2,
+        /// Longest measurement of one endpoint, and longest wait for it.
+        timeout: Span = "60s",
     }
 }
 

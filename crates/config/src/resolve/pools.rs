@@ -2,10 +2,10 @@
 
 use crate::discovery::{Discovery, sorted};
 use crate::forms::{OneOrMany, Short, Toggle};
-use crate::leaf::or;
+use crate::leaf::{PoolWeight, or};
 use crate::model::pools as model;
 use crate::read::{At, Reader};
-use crate::resolved::{Endpoint, Health, HttpVersion, Kind, Pool, PoolTls, Probe, Timeouts};
+use crate::resolved::{Calibrate, Endpoint, Health, HttpVersion, Kind, Pool, PoolTls, Probe, Rate, Timeouts};
 use crate::yaml::NodeId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -105,18 +105,45 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         health,
         scrape,
         tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
+        calibrate: calibrate(reader, given.calibrate),
     };
     Some(Resolved { node, spec, pool })
 }
 
+/// The keys sent upstream, in turn.
+fn api_keys(
+    reader: &mut Reader<'_>,
+    one: Option<At<crate::secret::MaybeSecret>>,
+    several: Option<At<Vec<At<crate::secret::Secret>>>>,
+) -> Vec<secrecy::SecretString> {
+    match (one, several) {
+        (Some(_), Some(keys)) => {
+            reader.problem(
+                keys.node,
+                "`api_key` and `api_keys` are both given",
+                "keep `api_keys`, and put the other key into it",
+            );
+            Vec::new()
+        }
+        (Some(key), None) => key.value.0.into_iter().collect(),
+        (None, keys) => or(
+            keys,
+            |keys| keys.into_iter().map(|key| key.value.0).collect(),
+            Vec::new(),
+        ),
+    }
+}
+
 /// What routing looks at of a pool's model; the rest is as in a pool of which nothing is said.
 fn facts(reader: &mut Reader<'_>, given: &mut model::Pool) -> PoolSpec {
+    let weight = given.weight.take().map(|weight| weight.value);
     PoolSpec {
         context_length: given.context_length.take().map(|tokens| tokens.value.0),
         price: given.price.take().and_then(|price| price_of(&price.value)),
         strengths: or(given.strengths.take(), strengths, Vec::new()),
         abilities: (given.abilities.take()).map_or(Abilities::ALL, |words| abilities(reader, words)),
-        auto_weight: given.weight.take().is_some(),
+        auto_weight: weight == Some(PoolWeight::Auto),
+        label_weight: weight == Some(PoolWeight::Labels),
         ..PoolSpec::new("", Vec::new())
     }
 }
@@ -152,30 +179,6 @@ fn ability(word: model::AbilityWord) -> Abilities {
         Word::File => Abilities::FILE,
         Word::Tools => Abilities::TOOLS,
         Word::JsonSchema => Abilities::JSON_SCHEMA,
-    }
-}
-
-/// The keys sent upstream, in turn.
-fn api_keys(
-    reader: &mut Reader<'_>,
-    one: Option<At<crate::secret::MaybeSecret>>,
-    several: Option<At<Vec<At<crate::secret::Secret>>>>,
-) -> Vec<secrecy::SecretString> {
-    match (one, several) {
-        (Some(_), Some(keys)) => {
-            reader.problem(
-                keys.node,
-                "`api_key` and `api_keys` are both given",
-                "keep `api_keys`, and put the other key into it",
-            );
-            Vec::new()
-        }
-        (Some(key), None) => key.value.0.into_iter().collect(),
-        (None, keys) => or(
-            keys,
-            |keys| keys.into_iter().map(|key| key.value.0).collect(),
-            Vec::new(),
-        ),
     }
 }
 
@@ -302,6 +305,23 @@ fn seconds_or(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Span>>, def
     given
         .and_then(|span| positive(reader, span))
         .unwrap_or(Duration::from_secs(default))
+}
+
+fn calibrate(reader: &mut Reader<'_>, given: Option<At<model::Calibrate>>) -> Calibrate {
+    let given = or(given, |given| given, model::Calibrate::default());
+    let usual = Rate::default();
+    Calibrate {
+        at: given.at.map(|at| at.value.0),
+        rate: Rate {
+            tokens: or(given.tokens, |count| count.0, usual.tokens),
+            requests: or(given.requests, |count| count.0, usual.requests),
+            max_inflight: or(given.max_inflight, |count| count.0, usual.max_inflight),
+            timeout: given
+                .timeout
+                .and_then(|span| positive(reader, span))
+                .unwrap_or(usual.timeout),
+        },
+    }
 }
 
 fn timeouts(reader: &mut Reader<'_>, given: model::Timeouts) -> Timeouts {

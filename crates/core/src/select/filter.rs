@@ -162,6 +162,7 @@ pub(crate) fn any_live(query: &Query<'_>) -> bool {
 }
 
 /// Why a candidate can't be chosen.
+#[inline]
 fn reason(query: &Query<'_>, candidate: &Candidate) -> Option<Dropped> {
     let target = &query.plan.targets[usize::from(candidate.target)];
     if !target.protocols.serves(query.protocols) {

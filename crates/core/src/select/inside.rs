@@ -66,7 +66,7 @@ fn serve(
     let weighted = all.clone().any(|place| {
         let weight = query
             .live_endpoint(place)
-            .map(|endpoint| endpoint.base_weight(query.now));
+            .map(|endpoint| endpoint.effective_weight(query.now));
         weight.is_some_and(|weight| weight != Weight::ONE && weight != Weight::ZERO)
     });
     set_penalties(query, scratch, run.clone());
@@ -80,7 +80,7 @@ fn serve(
     } else if weighted {
         for place in run.clone() {
             let candidate = scratch.live[place];
-            let weight = query.live_endpoint(candidate)?.base_weight(query.now);
+            let weight = query.live_endpoint(candidate)?.effective_weight(query.now);
             let inner = u32::try_from(candidate - all.start).unwrap_or(u32::MAX);
             scratch.endpoints.push(inner, weight.0);
         }
@@ -129,7 +129,7 @@ fn weigh_by_load(
         .iter()
         .filter_map(|place| Some((*place, query.live_endpoint(*place)?)))
     {
-        let weight = endpoint.base_weight(query.now);
+        let weight = endpoint.effective_weight(query.now);
         let weight = weight.times(factor(endpoint).unwrap_or(sum / told));
         members.push(u32::try_from(place - start).unwrap_or(u32::MAX), weight.0);
     }

@@ -70,7 +70,7 @@ fn weighted_random(totals: &[f64], temperature: f64, rng: &mut Rng) -> Picked {
     let largest = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     // Below the largest, so that no exponent is above 0.
     let part = |total: &f64| ((total - largest) / temperature).exp();
-    let mut left = rng.unit() * totals.iter().map(part).sum::<f64>();
+    let mut left = rng.share() * totals.iter().map(part).sum::<f64>();
     let drawn = totals.iter().position(|total| {
         left -= part(total);
         left < 0.0

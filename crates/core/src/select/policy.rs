@@ -14,7 +14,8 @@ pub(super) const TIE: f64 = 1e-12;
 pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) -> Option<Take> {
     inside::set_penalties(query, scratch, 0..scratch.live.len());
     cached::look_up(query, scratch);
-    let home = score(query, scratch);
+    let draw = if query.plan.draws { rng.share() } else { 0.0 };
+    let home = score(query, scratch, draw);
     if scratch.scored.is_empty() {
         return None;
     }
@@ -38,7 +39,7 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
 }
 
 /// Fills `raw`, `scored`, `abstained` and `totals`; returns where the session belongs, with the policy that says so.
-fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
+fn score(query: &Query<'_>, scratch: &mut Scratch, draw: f64) -> Option<(usize, Home)> {
     let count = scratch.live.len();
     scratch.totals.resize(count, 0.0);
     let mut belongs = None;
@@ -48,6 +49,8 @@ fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
         let candidates = Candidates {
             penalties: &scratch.penalties,
             cached: &scratch.cached,
+            draw,
+            ranks: Some(&scratch.ranks),
             ..query.candidates(&scratch.live)
         };
         let raw = &mut scratch.raw[start..];
@@ -59,13 +62,14 @@ fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
                 continue;
             }
         };
+        let mut sum = 0.0;
         for score in raw.iter_mut() {
             if !score.is_finite() || *score < 0.0 {
                 *score = 0.0;
                 scratch.bad_scores += 1;
             }
+            sum += *score;
         }
-        let sum: f64 = raw.iter().sum();
         if sum <= 0.0 {
             scratch.raw.truncate(start);
             scratch.abstained.push((weighted.name, Abstained::ZeroSum));

@@ -9,6 +9,7 @@ use super::{respond, session};
 use crate::driver::Turn;
 use crate::snapshot::RouteEntry;
 use crate::telemetry::outcome::Outcome;
+use crate::tokens;
 use http::Response;
 use std::sync::Arc;
 use weighbridge_core::RouteId;
@@ -37,6 +38,10 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
         sent_on: None,
     };
     let route = run.intake.route.clone();
+    if route.exact.is_some() {
+        // On the heap, since few requests come here.
+        Box::pin(tokens::name_blocks(&mut run.intake)).await;
+    }
     let mut turn = run.arrive(&route);
     loop {
         turn = match turn {

@@ -89,6 +89,8 @@ fn abstained(reason: &str) -> &str {
         "zero_sum" => "all its scores are 0",
         "no_signal" => "no engine tells what it looks at",
         "no_facts" => "neither the request nor the config tells what it looks at",
+        "no_model" => "its model has not learned enough, or errs no less than a mean",
+        "no_samples" => "nothing was measured yet",
         other => other,
     }
 }

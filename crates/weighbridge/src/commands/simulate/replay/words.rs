@@ -95,6 +95,7 @@ pub(super) fn event(known: &Known, event: &Event) -> Option<String> {
                 Control::Drain => "drain",
                 Control::Resume => "resume",
                 Control::Weight { .. } => "weight",
+                Control::Calibrated { .. } => "take a measured weight",
             };
             format!("{}: told to {command}", known.endpoint(*endpoint))
         }

@@ -225,6 +225,17 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
     ])
 }
 
+fn show_timeouts(timeouts: &Timeouts) -> Value {
+    object([
+        ("connect", time(timeouts.connect)),
+        ("first_byte", time(timeouts.first_byte)),
+        ("idle", time(timeouts.idle)),
+        ("total", time(timeouts.total)),
+        ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
+        ("ping", time(timeouts.ping)),
+    ])
+}
+
 /// A list, unless there is nothing in it.
 fn given<T: serde::Serialize>(list: Option<&[T]>) -> Value {
     list.filter(|list| !list.is_empty())
@@ -266,17 +277,6 @@ fn show_calibrate(calibrate: &Calibrate) -> Value {
         ("requests", json!(calibrate.rate.requests)),
         ("max_inflight", json!(calibrate.rate.max_inflight)),
         ("timeout", time(calibrate.rate.timeout)),
-    ])
-}
-
-fn show_timeouts(timeouts: &Timeouts) -> Value {
-    object([
-        ("connect", time(timeouts.connect)),
-        ("first_byte", time(timeouts.first_byte)),
-        ("idle", time(timeouts.idle)),
-        ("total", time(timeouts.total)),
-        ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
-        ("ping", time(timeouts.ping)),
     ])
 }
 

@@ -149,10 +149,23 @@ impl Endpoint {
         }
     }
 
-    /// The weight that counts now.
+    /// The weight that counts now, but for the load where the pool's weights follow it.
     #[inline]
     pub(crate) fn effective_weight(&self, now: Time) -> Weight {
         in_force(self.weight_override, now).unwrap_or_else(|| self.base_weight(now))
+    }
+
+    /// The weight set by hand, while it counts.
+    pub(crate) fn weight_by_hand(&self, now: Time) -> Option<Weight> {
+        in_force(self.weight_override, now)
+    }
+
+    /// The weight as it is shown: where the pool's weights follow the load, as they do.
+    pub(crate) fn shown_weight(&self, now: Time) -> Weight {
+        match self.engine.dynamic().factor().filter(|_| self.pool.auto_weight) {
+            Some(factor) if self.weight_by_hand(now).is_none() => self.base_weight(now).times(factor),
+            _ => self.effective_weight(now),
+        }
     }
 
     /// The weight that counts where nobody has set another by hand: the measured one, else the config's. One of 0 takes the

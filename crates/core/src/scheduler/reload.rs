@@ -158,7 +158,7 @@ impl Scheduler {
             let next = u32::try_from(self.routes.len()).unwrap_or(u32::MAX);
             let found = before.remove(&route.name);
             let id = found.unwrap_or(RouteId(next));
-            let plan = Plan::new(id, route, pools);
+            let plan = Plan::new(id, route, (pools, spec.zone.as_ref()));
             match self.routes.get_mut(id.0 as usize) {
                 Some(known) => known.reconfigure(plan),
                 None => self.routes.push(Route::new(plan)),

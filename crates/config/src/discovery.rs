@@ -1,6 +1,7 @@
 //! Endpoints that the config does not list: who says what they are, and how the config takes them in.
 
 use crate::problems::{Problem, Problems};
+use crate::ranks::expand;
 use crate::resolved::{BaseUrl, Config, Endpoint};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,7 @@ impl PartialEq for Discovered {
         self.spec == other.spec
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
+            && self.endpoint.ranks == other.endpoint.ranks
     }
 }
 
@@ -149,12 +151,15 @@ impl Dns {
                 address: identity.into(),
                 weight,
                 labels: sorted(&self.labels),
+                rank: None,
             },
             endpoint: Endpoint {
                 name,
                 url,
                 addresses,
                 labels: self.labels.clone(),
+                ranks: None,
+                rank: None,
             },
         }
     }
@@ -217,11 +222,12 @@ impl Config {
         .collect()
     }
 
-    /// Puts `found` in the place of the endpoints of the pool at `index`.
+    /// Puts `found` in the place of the endpoints of the pool at `index`, each with its ranks.
     pub fn set_endpoints(&mut self, index: usize, found: &[Discovered]) {
         if let (Some(spec), Some(pool)) = (self.fleet.pools.get_mut(index), self.pools.get_mut(index)) {
-            spec.endpoints = found.iter().map(|found| found.spec.clone()).collect();
-            pool.endpoints = found.iter().map(|found| found.endpoint.clone()).collect();
+            let specs = found.iter().map(|found| found.spec.clone()).collect();
+            let endpoints = found.iter().map(|found| found.endpoint.clone()).collect();
+            (spec.endpoints, pool.endpoints) = expand((specs, endpoints), pool.ranks);
         }
     }
 }

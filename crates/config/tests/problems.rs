@@ -148,11 +148,6 @@ fn what_comes_later_is_refused_by_name() {
             "pools[0].endpoints[0].gpu_metrics",
             "gpu_metrics",
         ),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, ranks: 8}]}]".into(),
-            "pools[0].endpoints[0].ranks",
-            "ranks",
-        ),
         (route("targets: [a], preset: auto"), "routes[0].preset", "preset"),
         (route("targets: [a], filters: {}"), "routes[0].filters", "filters"),
         (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),

@@ -147,12 +147,21 @@ impl Scheduler {
         let Some(endpoint) = self.endpoint_mut(attempt.endpoint) else {
             return;
         };
+        let was_ejected = endpoint.ejection.is_ejected();
         endpoint.ended(now, how, attempt.hold);
+        let returned = was_ejected && !endpoint.ejection.is_ejected();
+        let shared = !endpoint.siblings.is_empty();
         if endpoint.removed && endpoint.inflight == 0 {
             self.lingering.retain(|other| *other != slot);
             self.free.push(slot);
         }
         self.touched.push(slot);
+        // All ranks of a URL are one process: what one finds out about reaching it holds for all.
+        if shared && is_connect_failure(how.0) {
+            self.with_siblings(attempt.endpoint, |sibling| sibling.unreached(now, how.0));
+        } else if shared && returned {
+            self.with_siblings(attempt.endpoint, |sibling| sibling.reached(now));
+        }
     }
 
     fn budget_allows(&self, request: &Request) -> bool {

@@ -205,6 +205,8 @@ pub struct Upstream {
     pub name: Arc<str>,
     /// Free-form labels.
     pub labels: Vec<(String, String)>,
+    /// Which data-parallel rank of its URL it is; none: the URL holds no ranks.
+    pub rank: Option<u32>,
     pub(crate) pool: Arc<PoolEntry>,
     pub(crate) url: resolved::BaseUrl,
     pub(crate) host: HeaderValue,
@@ -230,6 +232,19 @@ impl Upstream {
     #[must_use]
     pub fn pool_name(&self) -> &Arc<str> {
         &self.pool.config.name
+    }
+
+    /// Whether `name` is its own, or that of the endpoint that it is a rank of.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        *self.name == *name || self.base_name().is_some_and(|base| base == name)
+    }
+
+    /// The endpoint that it is a rank of; none: it is no rank.
+    #[must_use]
+    pub fn base_name(&self) -> Option<&str> {
+        self.rank?;
+        self.name.rsplit_once('#').map(|(base, _)| base)
     }
 
     /// Whether its connections show a client certificate.
@@ -513,6 +528,7 @@ impl Upstream {
             id,
             name: endpoint.name.clone(),
             labels: endpoint.labels.clone(),
+            rank: endpoint.rank,
             pool: pool.clone(),
             url: endpoint.url.clone(),
             host,

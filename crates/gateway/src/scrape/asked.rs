@@ -105,6 +105,7 @@ impl Upstream {
         // The host was a header's value before, and a port makes it no other.
         let host = HeaderValue::try_from(url.authority.as_str()).ok()?;
         Some(Arc::new(Self {
+            rank: self.rank,
             id: self.id,
             name: self.name.clone(),
             labels: Vec::new(),

@@ -35,6 +35,8 @@ pub(crate) fn expand(
                 all.1.push(Endpoint {
                     name,
                     rank: Some(rank),
+                    ranks: Some(count),
+                    kv_events: (endpoint.kv_events.as_ref()).and_then(|events| events.of_rank(rank)),
                     ..endpoint.clone()
                 });
             }),

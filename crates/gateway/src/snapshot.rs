@@ -207,6 +207,8 @@ pub struct Upstream {
     pub labels: Vec<(String, String)>,
     /// Which data-parallel rank of its URL it is; none: the URL holds no ranks.
     pub rank: Option<u32>,
+    /// How many ranks its URL holds; 0: none.
+    pub(crate) ranks: u32,
     pub(crate) pool: Arc<PoolEntry>,
     pub(crate) url: resolved::BaseUrl,
     pub(crate) host: HeaderValue,
@@ -529,6 +531,7 @@ impl Upstream {
             name: endpoint.name.clone(),
             labels: endpoint.labels.clone(),
             rank: endpoint.rank,
+            ranks: endpoint.rank.and(endpoint.ranks).unwrap_or(0),
             pool: pool.clone(),
             url: endpoint.url.clone(),
             host,

@@ -106,6 +106,7 @@ impl Upstream {
         let host = HeaderValue::try_from(url.authority.as_str()).ok()?;
         Some(Arc::new(Self {
             rank: self.rank,
+            ranks: self.ranks,
             id: self.id,
             name: self.name.clone(),
             labels: Vec::new(),

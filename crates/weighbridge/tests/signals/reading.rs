@@ -335,3 +335,21 @@ fn over_tls_one_connection_is_kept_too() {
         "requests speak what the peer prefers"
     );
 }
+
+#[test]
+fn each_rank_has_what_the_page_says_of_it() {
+    let a = Upstream::start("A");
+    a.set_metrics(
+        "vllm:num_requests_running{engine=\"0\"} 1\nvllm:num_requests_running{engine=\"1\"} 9\n\
+         vllm:num_requests_waiting{engine=\"0\"} 0\nvllm:num_requests_waiting{engine=\"1\"} 7\n",
+    );
+    let pools = pool("r", &[&a], &["ranks: 2", FAST]);
+    let gateway = gateway(&format!(
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [r], policies: {{queue_depth: {{}}}}}}\n"
+    ));
+    assert!(eventually(SOON, || tells(&gateway, "A#0") && tells(&gateway, "A#1")));
+    let running = |endpoint| signals(&gateway, endpoint, "running");
+    assert_eq!((running("A#0"), running("A#1")), (1.0, 9.0));
+    let waiting = |endpoint| signals(&gateway, endpoint, "waiting");
+    assert_eq!((waiting("A#0"), waiting("A#1")), (0.0, 7.0));
+}

@@ -28,9 +28,17 @@ impl Scheduler {
         };
         let uncached = work.prompt_tokens.saturating_sub(cached);
         endpoint.uncached.add(now, f64::from(uncached));
+        let pool = endpoint.pool_at;
         if work.blocks.is_empty() {
             return;
         }
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.common.observe(&work.blocks);
+            pool.common_exact.observe(&work.exact);
+        }
+        let Some(endpoint) = self.endpoint_mut(id) else {
+            return;
+        };
         let told = endpoint
             .engine
             .last()

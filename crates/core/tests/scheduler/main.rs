@@ -15,6 +15,8 @@ mod only;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod ranks;
+#[cfg(test)]
 mod records;
 #[cfg(test)]
 mod reload;

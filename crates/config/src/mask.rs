@@ -210,15 +210,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ),
         ("fail_open", json!(spec.fail_open)),
         ("ramp", time(spec.ramp)),
-        (
-            "tokenizer",
-            pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
-                object([
-                    ("path", json!(tokenizer.path)),
-                    ("chat_template", json!(tokenizer.chat_template)),
-                ])
-            }),
-        ),
+        ("tokenizer", show_tokenizer(pool)),
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
         ("timeouts", show_timeouts(&pool.timeouts)),
@@ -313,6 +305,15 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
             ])
         })
         .collect()
+}
+
+fn show_tokenizer(pool: &Pool) -> Value {
+    pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+        object([
+            ("path", json!(tokenizer.path)),
+            ("chat_template", json!(tokenizer.chat_template)),
+        ])
+    })
 }
 
 fn show_kv_events(events: &KvEvents) -> Value {

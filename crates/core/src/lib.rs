@@ -15,6 +15,8 @@ mod endpoint;
 pub mod engine;
 pub mod event;
 pub mod explain;
+pub mod filters;
+pub mod gpus;
 mod health;
 pub mod ids;
 pub mod lately;

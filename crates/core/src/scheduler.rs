@@ -112,6 +112,9 @@ impl Scheduler {
                 Control::Weight { weight, until } => {
                     endpoint.weight_override = weight.map(|weight| (weight, until));
                 }
+                Control::Calibrated { weight, until } => {
+                    endpoint.calibrated = weight.map(|weight| (weight, until));
+                }
             }),
             Event::Tick => {}
         }
@@ -154,7 +157,8 @@ impl Scheduler {
             .get_mut(at.slot as usize)
             .filter(|endpoint| endpoint.id == at);
         if let Some(endpoint) = endpoint {
-            endpoint.engine.began(now, &mut attempt.hold.load);
+            let means = &mut self.pools[endpoint.pool_at].means;
+            endpoint.engine.began(now, &mut attempt.hold.load, means);
         }
     }
 

@@ -80,15 +80,31 @@ impl Scheduler {
 
     /// An engine says what changed in its cache.
     pub(super) fn cache_changed(&mut self, id: EndpointId, changes: &[CacheChange]) {
-        if self.endpoint_mut(id).is_none_or(|endpoint| endpoint.removed) {
+        let Some(endpoint) = self.endpoint_mut(id).filter(|endpoint| !endpoint.removed) else {
             return;
+        };
+        for change in changes {
+            match change {
+                CacheChange::Cleared => endpoint.cache_told = true,
+                CacheChange::Lost => endpoint.cache_told = false,
+                CacheChange::Stored { .. } | CacheChange::Removed { .. } => {}
+            }
         }
         for change in changes {
             match change {
                 CacheChange::Stored { parent, blocks } => self.prefixes.stored(id.slot, *parent, blocks),
                 CacheChange::Removed { blocks } => self.prefixes.removed(id.slot, blocks),
-                CacheChange::Cleared => self.prefixes.cleared(id.slot),
+                // Also what was learned from requests that went there.
+                CacheChange::Cleared | CacheChange::Lost => self.prefixes.cleared(id.slot),
             }
+        }
+    }
+
+    /// Something shows that an engine's cache is empty. One that tells of its cache says so itself, sooner or later, and
+    /// what it has told since is not to be lost.
+    fn emptied(&mut self, id: EndpointId) {
+        if self.endpoint_mut(id).is_some_and(|endpoint| !endpoint.cache_told) {
+            self.prefixes.cleared(id.slot);
         }
     }
 
@@ -105,14 +121,14 @@ impl Scheduler {
                 .is_some_and(|(before, now)| now < before)
         };
         if fell(|reading| reading.prefix_queries) || fell(|reading| reading.prompt_tokens) {
-            self.prefixes.cleared(id.slot);
+            self.emptied(id);
         }
     }
 
     /// An attempt ended so that the endpoint may have lost its cache.
     pub(super) fn cache_lost(&mut self, id: EndpointId, outcome: Outcome) {
         if outcome == Outcome::Refused {
-            self.prefixes.cleared(id.slot);
+            self.emptied(id);
         }
     }
 

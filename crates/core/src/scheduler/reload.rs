@@ -53,7 +53,11 @@ impl Scheduler {
             .collect();
         let mut pools = Vec::with_capacity(spec.pools.len());
         for pool in &spec.pools {
-            let pool = Arc::new(pool.clone());
+            let mut pool = pool.clone();
+            if pool.label_weight || pool.auto_weight {
+                pool.weigh_by_labels();
+            }
+            let pool = Arc::new(pool);
             let pool_at = self.pool_of(&pool.name);
             let ramps = serving.contains(&pool.name);
             let ids = (0..pool.endpoints.len())

@@ -59,6 +59,8 @@ pub enum CacheChange {
         /// Their chain hashes.
         blocks: Vec<BlockHash>,
     },
-    /// Nothing is held any more.
+    /// Nothing is held any more. From here on everything is told.
     Cleared,
+    /// Something was not told: what is held is not known any more, and what follows is a part of it.
+    Lost,
 }

@@ -60,6 +60,7 @@ impl PoolEntry {
             credentials: Vec::new(),
             secrets: Vec::new(),
             bell: None,
+            blocks: Arc::default(),
             names: None,
             for_pages: None,
             for_exporters: None,

@@ -176,18 +176,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("tls", show_tls(pool)),
         ("max_inflight", json!(spec.max_inflight)),
         ("health", show_health(spec, pool)),
-        (
-            "breaker",
-            spec.breaker.as_ref().map_or(json!(false), |breaker| {
-                object([
-                    ("window", time(breaker.window)),
-                    ("min_requests", json!(breaker.min_requests)),
-                    ("error_rate", json!(breaker.error_rate)),
-                    ("consecutive", json!(breaker.consecutive)),
-                    ("open_for", time(breaker.open_for)),
-                ])
-            }),
-        ),
+        ("breaker", show_breaker(spec)),
         (
             "cooldown",
             object([
@@ -223,6 +212,18 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("timeouts", show_timeouts(&pool.timeouts)),
         ("scrape", show_scrape(pool.scrape.as_ref())),
     ])
+}
+
+fn show_breaker(spec: &PoolSpec) -> Value {
+    spec.breaker.as_ref().map_or(json!(false), |breaker| {
+        object([
+            ("window", time(breaker.window)),
+            ("min_requests", json!(breaker.min_requests)),
+            ("error_rate", json!(breaker.error_rate)),
+            ("consecutive", json!(breaker.consecutive)),
+            ("open_for", time(breaker.open_for)),
+        ])
+    })
 }
 
 /// A list, unless there is nothing in it.

@@ -67,6 +67,8 @@ impl PartialEq for Discovered {
         self.spec == other.spec
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
+            && self.endpoint.gpus == other.endpoint.gpus
+            && self.endpoint.kv_events == other.endpoint.kv_events
     }
 }
 
@@ -152,6 +154,8 @@ impl Dns {
                 url,
                 addresses,
                 labels: Vec::new(),
+                gpus: None,
+                kv_events: None,
             },
         }
     }

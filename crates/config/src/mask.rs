@@ -1,9 +1,11 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
 use crate::discovery::{Discovery, Records};
+use crate::kv_events::{KvEvents, Place, Source};
 use crate::resolved::{
     Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls, Usage,
 };
+use crate::scrape::Scrape;
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -191,6 +193,15 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ),
         ("fail_open", json!(spec.fail_open)),
         ("ramp", time(spec.ramp)),
+        (
+            "tokenizer",
+            pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+                object([
+                    ("path", json!(tokenizer.path)),
+                    ("chat_template", json!(tokenizer.chat_template)),
+                ])
+            }),
+        ),
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
         (
@@ -203,6 +214,33 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
                 ("ping", time(timeouts.ping)),
             ]),
+        ),
+        ("scrape", show_scrape(pool.scrape.as_ref())),
+    ])
+}
+
+/// A list, unless there is nothing in it.
+fn given<T: serde::Serialize>(list: Option<&[T]>) -> Value {
+    list.filter(|list| !list.is_empty())
+        .map_or(Value::Null, |list| json!(list))
+}
+
+fn show_scrape(scrape: Option<&Scrape>) -> Value {
+    let Some(scrape) = scrape else { return json!(false) };
+    let names: Map<String, Value> = (scrape.names.iter())
+        .map(|(signal, metric)| ((*signal).to_owned(), json!(metric.to_string())))
+        .collect();
+    object([
+        ("path", json!(scrape.path)),
+        ("port", json!(scrape.port)),
+        ("interval", time(scrape.interval)),
+        (
+            "names",
+            if names.is_empty() {
+                Value::Null
+            } else {
+                names.into()
+            },
         ),
     ])
 }
@@ -227,9 +265,38 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("url", json!(endpoint.url.shown())),
                 ("weight", share(spec.weight)),
                 ("labels", labels),
+                (
+                    "gpu_metrics",
+                    endpoint
+                        .gpus
+                        .as_ref()
+                        .map_or(Value::Null, |gpus| json!(gpus.url.shown())),
+                ),
+                (
+                    "gpu_index",
+                    given(endpoint.gpus.as_ref().map(|gpus| &*gpus.indexes)),
+                ),
+                ("gpu_uuid", given(endpoint.gpus.as_ref().map(|gpus| &*gpus.uuids))),
+                (
+                    "kv_events",
+                    endpoint.kv_events.as_ref().map_or(Value::Null, show_kv_events),
+                ),
             ])
         })
         .collect()
+}
+
+fn show_kv_events(events: &KvEvents) -> Value {
+    let (bind, connect) = match &events.source {
+        Source::Bind(place) => (Some(place), None),
+        Source::Connect(place) => (None, Some(place)),
+    };
+    let place = |place: Option<&Place>| json!(place.map(ToString::to_string));
+    object([
+        ("bind", place(bind)),
+        ("connect", place(connect)),
+        ("replay", place(events.replay.as_ref())),
+    ])
 }
 
 fn show_server_tls(tls: Option<&ServerTls>) -> Value {

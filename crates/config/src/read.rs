@@ -54,6 +54,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) shown: BTreeMap<String, String>,
     /// URLs with variables, as they are written.
     pub(crate) urls: BTreeSet<String>,
+    /// Where engines' events are listened for, and where that is written.
+    pub(crate) kv_listeners: Vec<(NodeId, crate::kv_events::Place)>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
 }
@@ -68,6 +70,7 @@ impl<'a> Reader<'a> {
             stand_ins: None,
             shown: BTreeMap::new(),
             urls: BTreeSet::new(),
+            kv_listeners: Vec::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
         }

@@ -4,9 +4,11 @@ mod cors;
 mod discovery;
 mod fallbacks;
 mod keys;
+mod kv_events;
 mod pools;
 mod retry;
 mod routes;
+mod scrape;
 mod server;
 mod tls;
 

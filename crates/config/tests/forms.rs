@@ -219,6 +219,7 @@ fn kinds_bring_protocols_and_probes() {
         ("ollama", Kind::Ollama, Protocols::OPENAI, http("/")),
         ("trtllm", Kind::TrtLlm, Protocols::OPENAI, http("/health")),
         ("mistralrs", Kind::MistralRs, Protocols::OPENAI, http("/health")),
+        ("lmdeploy", Kind::LmDeploy, Protocols::OPENAI, http("/health")),
         ("openai", Kind::OpenAi, Protocols::OPENAI, None),
         ("azure", Kind::Azure, Protocols::OPENAI, None),
         ("anthropic", Kind::Anthropic, Protocols::ANTHROPIC, None),

@@ -138,7 +138,6 @@ fn what_comes_later_is_refused_by_name() {
         ),
         (pool_with("weight: auto"), "pools[0].weight", "weight"),
         (pool_with("weight: 2"), "pools[0].weight", "weight"),
-        (pool_with("scrape: {path: /metrics}"), "pools[0].scrape", "scrape"),
         (pool_with("price: {input: 1}"), "pools[0].price", "price"),
         (pool_with("strengths: [chat]"), "pools[0].strengths", "strengths"),
         (
@@ -147,16 +146,6 @@ fn what_comes_later_is_refused_by_name() {
             "context_length",
         ),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, kv_events: {}}]}]".into(),
-            "pools[0].endpoints[0].kv_events",
-            "kv_events",
-        ),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, gpu_metrics: x}]}]".into(),
-            "pools[0].endpoints[0].gpu_metrics",
-            "gpu_metrics",
-        ),
         (
             "pools: [{name: a, endpoints: [{url: http://h, ranks: 8}]}]".into(),
             "pools[0].endpoints[0].ranks",
@@ -291,7 +280,7 @@ fn wrong_types_and_ranges_say_what_is_wanted() {
     check(
         &pool_with("kind: vlm"),
         &[
-            "pools[0].kind: unknown word `vlm` | did you mean `vllm`? known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+            "pools[0].kind: unknown word `vlm` | did you mean `vllm`? known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, lmdeploy, openai, anthropic, gemini, azure, generic",
         ],
     );
     check(
@@ -444,7 +433,7 @@ fn variables_and_secrets_are_refused_without_their_values() {
     check(
         &pool_with("kind: ${KEY}"),
         &[
-            "pools[0].kind: unknown word `${KEY}` | known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+            "pools[0].kind: unknown word `${KEY}` | known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, lmdeploy, openai, anthropic, gemini, azure, generic",
         ],
     );
     // A secret in any place, with anything wrong around it, is never quoted.

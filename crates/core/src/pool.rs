@@ -3,7 +3,6 @@
 use crate::engine::decay::{Average, Rate};
 use crate::engine::{Forecast, Predicted};
 use crate::policies::Cached;
-use crate::prefix::PrefixIndex;
 use crate::work::Work;
 use std::sync::Arc;
 
@@ -16,10 +15,6 @@ const OUTPUT: f64 = 256.0;
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     pub(crate) name: Arc<str>,
-    /// Which endpoint holds which blocks of prompts, by slot: learned from what was sent there.
-    pub(crate) learned: PrefixIndex,
-    /// The same by the engines' own events.
-    pub(crate) exact: PrefixIndex,
     /// What requests of the pool are like.
     pub(crate) means: Means,
 }

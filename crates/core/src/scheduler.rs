@@ -11,6 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::event::{Control, Event};
 use crate::ids::{EndpointId, RequestId, RouteId};
 use crate::pool::Pool;
+use crate::prefix::{Limits, PrefixIndex};
 use crate::requests::{Requests, Stage};
 use crate::rng::Rng;
 use crate::route::Route;
@@ -34,6 +35,8 @@ pub struct Scheduler {
     free: Vec<u32>,
     /// Indexed by place; never used again, but by a pool of the same name.
     pools: Vec<Pool>,
+    /// Which endpoint holds which blocks of prompts, by slot.
+    prefixes: PrefixIndex,
     /// Slots in the order of the spec, then those that were removed and still have requests.
     listed: Vec<u32>,
     lingering: Vec<u32>,
@@ -60,6 +63,7 @@ impl Scheduler {
             endpoints: Vec::new(),
             free: Vec::new(),
             pools: Vec::new(),
+            prefixes: PrefixIndex::new(Limits::default()),
             listed: Vec::new(),
             lingering: Vec::new(),
             routes: Vec::new(),
@@ -152,15 +156,15 @@ impl Scheduler {
     }
 
     fn cache_changed(&mut self, id: EndpointId, changes: &[CacheChange]) {
-        let Some(pool) = self.endpoint_mut(id).map(|endpoint| endpoint.pool_at) else {
+        if self.endpoint_mut(id).is_none_or(|endpoint| endpoint.removed) {
             return;
-        };
-        let exact = &mut self.pools[pool].exact;
+        }
+        let prefixes = &mut self.prefixes;
         for change in changes {
             match change {
-                CacheChange::Stored { parent, blocks } => exact.stored(id.slot, *parent, blocks),
-                CacheChange::Removed { blocks } => exact.removed(id.slot, blocks),
-                CacheChange::Cleared => exact.cleared(id.slot),
+                CacheChange::Stored { parent, blocks } => prefixes.stored(id.slot, *parent, blocks),
+                CacheChange::Removed { blocks } => prefixes.removed(id.slot, blocks),
+                CacheChange::Cleared => prefixes.cleared(id.slot),
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::explain::{Abstained, Dropped};
 use crate::ids::EndpointId;
 use crate::policies::{Cached, Request};
 use crate::pool::Pool;
-use crate::prefix::Matches;
+use crate::prefix::{Matches, PrefixIndex};
 use crate::requests::Tried;
 use crate::rng::Rng;
 use crate::route::Plan;
@@ -37,6 +37,7 @@ pub(crate) struct Query<'a> {
     pub(crate) shares: Option<&'a Shares>,
     pub(crate) endpoints: &'a [Endpoint],
     pub(crate) pools: &'a [Pool],
+    pub(crate) prefixes: &'a PrefixIndex,
     pub(crate) facts: Request<'a>,
     pub(crate) protocols: Protocols,
     pub(crate) only: Option<Only>,
@@ -125,7 +126,7 @@ pub(crate) struct Scratch {
     /// Per live candidate.
     pub(crate) penalties: Vec<f64>,
     pub(crate) cached: Vec<Cached>,
-    /// Of one pool.
+    /// Of one chain.
     pub(crate) matches: Matches,
     pub(crate) totals: Vec<f64>,
     /// Raw scores: those of the first policy that scored, then those of the second, …
@@ -157,12 +158,6 @@ impl Query<'_> {
         self.endpoints
             .get(id.slot as usize)
             .filter(|endpoint| endpoint.id.generation == id.generation)
-    }
-
-    /// Index of the pool of a live candidate.
-    fn pool_at(&self, candidate: usize) -> usize {
-        self.live_endpoint(candidate)
-            .map_or(0, |endpoint| endpoint.pool_at)
     }
 
     /// The endpoint of a candidate that is live, so is there.

@@ -4,6 +4,7 @@ use crate::clock::rfc3339;
 use crate::gateway::Gateway;
 use crate::snapshot::{RouteEntry, Snapshot};
 use crate::telemetry::decisions::Taken;
+use crate::telemetry::signals::{self, SignalsShown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -272,6 +273,10 @@ pub struct EndpointShown {
     pub failed: u64,
     pub probe_failures: u32,
     pub keys_cooling: usize,
+    /// What its engine and the exporter of its GPUs say, by page: `engine`, `gpu`.
+    pub signals: BTreeMap<&'static str, SignalsShown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_events: Option<crate::kv_events::KvShown>,
 }
 
 /// All endpoints, in the order of the config.
@@ -325,5 +330,9 @@ fn endpoint_shown(
         failed: of.failed,
         probe_failures: of.probe_failures,
         keys_cooling: of.keys_cooling.len(),
+        signals: upstream
+            .map(|upstream| signals::shown(upstream, view.now))
+            .unwrap_or_default(),
+        kv_events: gateway.kv.shown(of.id),
     }
 }

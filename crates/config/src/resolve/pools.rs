@@ -55,28 +55,14 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         }
         (None, None) => (None, (Vec::new(), Vec::new())),
     };
-    let api_keys = match (given.api_key, given.api_keys) {
-        (Some(_), Some(keys)) => {
-            reader.problem(
-                keys.node,
-                "`api_key` and `api_keys` are both given",
-                "keep `api_keys`, and put the other key into it",
-            );
-            Vec::new()
-        }
-        (Some(key), None) => key.value.0.into_iter().collect(),
-        (None, keys) => or(
-            keys,
-            |keys| keys.into_iter().map(|key| key.value.0).collect(),
-            Vec::new(),
-        ),
-    };
+    let api_keys = api_keys(reader, given.api_key, given.api_keys);
     let plain = match &discovery {
         Some(Discovery::Dns(dns)) => !dns.https,
         _ => !endpoints.is_empty() && endpoints.iter().all(|endpoint| !endpoint.url.https),
     };
     let tls = tls(reader, given.tls, plain);
     let http = http(reader, given.http, (kind, &endpoints));
+    let scrape = super::scrape::scrape(reader, given.scrape, kind);
     let (probe, health) = health(reader, given.health, kind).unzip();
     let spec = PoolSpec {
         name: name.clone(),
@@ -90,6 +76,11 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         ramp: or(given.ramp, |span| span.0, Duration::from_secs(10)),
         probe,
         stall_after: given.stall_after.and_then(|span| positive(reader, span)),
+        scrape: Some(
+            scrape
+                .as_ref()
+                .map_or(super::scrape::INTERVAL, |scrape| scrape.interval),
+        ),
         ..PoolSpec::new("", Vec::new())
     };
     let pool = Pool {
@@ -110,8 +101,34 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         ),
         resend: true,
         health,
+        scrape,
+        tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
     };
     Some(Resolved { node, spec, pool })
+}
+
+/// The keys sent upstream, in turn.
+fn api_keys(
+    reader: &mut Reader<'_>,
+    one: Option<At<crate::secret::MaybeSecret>>,
+    several: Option<At<Vec<At<crate::secret::Secret>>>>,
+) -> Vec<secrecy::SecretString> {
+    match (one, several) {
+        (Some(_), Some(keys)) => {
+            reader.problem(
+                keys.node,
+                "`api_key` and `api_keys` are both given",
+                "keep `api_keys`, and put the other key into it",
+            );
+            Vec::new()
+        }
+        (Some(key), None) => key.value.0.into_iter().collect(),
+        (None, keys) => or(
+            keys,
+            |keys| keys.into_iter().map(|key| key.value.0).collect(),
+            Vec::new(),
+        ),
+    }
 }
 
 /// Resolves the list at `node`.
@@ -151,8 +168,11 @@ pub(super) fn endpoints(
             url,
             addresses: Vec::new(),
             labels: or(given.labels, |labels| labels.0, Vec::new()),
+            gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
+            kv_events: super::kv_events::kv_events(reader, given.kv_events),
         });
     }
+    super::scrape::shared_gpus(reader, node, &endpoints);
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {
         reader.warn(
             node,
@@ -348,7 +368,7 @@ fn statuses(given: OneOrMany<crate::forms::Status<200>>) -> Vec<u16> {
     given.0.into_iter().map(|status| status.value.0).collect()
 }
 
-fn path(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Text>>) -> Option<String> {
+pub(super) fn path(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Text>>) -> Option<String> {
     let At { node, value } = given?;
     if !value.0.starts_with('/') || value.0.chars().any(|c| !c.is_ascii_graphic()) {
         reader.problem(
@@ -370,6 +390,7 @@ fn kind(word: model::KindWord) -> Kind {
         Word::Ollama => Kind::Ollama,
         Word::TrtLlm => Kind::TrtLlm,
         Word::MistralRs => Kind::MistralRs,
+        Word::LmDeploy => Kind::LmDeploy,
         Word::OpenAi => Kind::OpenAi,
         Word::Anthropic => Kind::Anthropic,
         Word::Gemini => Kind::Gemini,

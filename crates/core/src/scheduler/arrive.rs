@@ -110,6 +110,7 @@ impl Scheduler {
             routes,
             endpoints,
             pools,
+            prefixes,
             scratch,
             ..
         } = self;
@@ -123,6 +124,7 @@ impl Scheduler {
             shares: route.shares_of(&request.plan),
             endpoints,
             pools,
+            prefixes,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,
@@ -176,16 +178,16 @@ impl Scheduler {
         };
         let mut hold = endpoint.begin(now, take.key, failed_open);
         let work = request.arrival.work.as_deref();
-        let pool = &mut self.pools[endpoint.pool_at];
         let what = Dispatched {
             work,
             cached: take.cached,
             live: request.plan.needs.meets(Needs::LIVE),
             predicts: request.plan.predicts,
         };
-        hold.load = endpoint.engine.dispatched(now, what, &pool.means);
+        let means = &self.pools[endpoint.pool_at].means;
+        hold.load = endpoint.engine.dispatched(now, what, means);
         if let Some(work) = work.filter(|work| !work.blocks.is_empty()) {
-            pool.learned.store(id.slot, &work.blocks, now);
+            self.prefixes.store(id.slot, &work.blocks, now);
         }
         self.touched.push(id.slot);
         request.attempts += 1;

@@ -237,6 +237,7 @@ impl Scheduler {
             shares: None,
             endpoints: &self.endpoints,
             pools: &self.pools,
+            prefixes: &self.prefixes,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,

@@ -134,9 +134,8 @@ impl Scheduler {
         let endpoint = &mut self.endpoints[slot as usize];
         endpoint.removed = true;
         endpoint.probes = None;
-        let pool = &mut self.pools[endpoint.pool_at];
-        pool.learned.cleared(slot);
-        pool.exact.cleared(slot);
+        self.prefixes.cleared(slot);
+        self.prefixes.set_capacity(slot, None);
         if endpoint.inflight == 0 {
             self.free.push(slot);
         } else {

@@ -155,6 +155,7 @@ impl Scheduler {
             shares: Some(&route.shares),
             endpoints: &self.endpoints,
             pools: &self.pools,
+            prefixes: &self.prefixes,
             facts: Request {
                 session: arrival.session,
                 work: arrival.work.as_deref(),

@@ -2,7 +2,7 @@
 
 use super::{Query, Scratch};
 use crate::policies::Cached;
-use crate::prefix::{BlockHash, Matches};
+use crate::prefix::BlockHash;
 use crate::work::{Needs, Work};
 
 /// Fills `cached` where the route looks at it.
@@ -11,42 +11,26 @@ pub(super) fn look_up(query: &Query<'_>, scratch: &mut Scratch) {
         return;
     };
     scratch.cached.resize(scratch.live.len(), Cached::default());
-    let mut from = 0;
-    for target in &query.plan.targets {
-        let run = from + scratch.live[from..].partition_point(|place| *place < target.candidates.end);
-        let Some(first) = scratch.live[from..run].first() else {
-            continue;
-        };
-        let pool = &query.pools[query.pool_at(*first)];
-        let mut seek = |index: &crate::prefix::PrefixIndex, (chain, tokens): (&[BlockHash], u32)| {
-            scratch.matches.0.clear();
-            index.matches(chain, &mut scratch.matches);
-            let all = (work, chain.len(), tokens);
-            for (place, cached) in scratch.live[from..run].iter().zip(&mut scratch.cached[from..run]) {
-                let slot = query.plan.candidates[*place].endpoint.slot;
-                note(&scratch.matches, (slot, all), cached);
-            }
-        };
-        seek(&pool.learned, (&work.blocks, work.block_tokens));
-        seek(&pool.exact, (&work.exact, work.exact_tokens));
-        from = run;
+    seek(query, scratch, (work, &work.blocks, work.block_tokens));
+    if !work.exact.is_empty() {
+        seek(query, scratch, (work, &work.exact, work.exact_tokens));
     }
 }
 
-/// Notes what `slot` holds, if it is more than is known already.
-fn note(matches: &Matches, (slot, (work, of, tokens)): (u32, (&Work, usize, u32)), cached: &mut Cached) {
-    let held = matches.0.iter().find(|(holder, _)| *holder == slot);
-    let Some((_, blocks)) = held else {
+/// Notes who has the beginning of `chain`, where that is more than is known already.
+fn seek(query: &Query<'_>, scratch: &mut Scratch, (work, chain, tokens): (&Work, &[BlockHash], u32)) {
+    query.prefixes.matches(chain, &mut scratch.matches);
+    if scratch.matches.as_slice().is_empty() {
         return;
-    };
-    let tokens = blocks
-        .saturating_mul(tokens)
-        .min(work.prompt_tokens.saturating_sub(1));
-    if tokens > cached.tokens {
-        *cached = Cached {
-            blocks: *blocks,
-            of: u32::try_from(of).unwrap_or(u32::MAX),
-            tokens,
-        };
+    }
+    let of = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+    let last = work.prompt_tokens.saturating_sub(1);
+    for (place, cached) in scratch.live.iter().zip(&mut scratch.cached) {
+        let slot = query.plan.candidates[*place].endpoint.slot;
+        let blocks = scratch.matches.blocks(slot);
+        let tokens = blocks.saturating_mul(tokens).min(last);
+        if tokens > cached.tokens {
+            *cached = Cached { blocks, of, tokens };
+        }
     }
 }

@@ -90,7 +90,7 @@ impl Run {
             session,
             only: self.intake.only,
             explain: self.intake.explain,
-            work: None,
+            work: self.intake.work.clone(),
         });
         let refused = match turn {
             Turn::Finish(Verdict::Busy { .. }) => Some("busy"),
@@ -107,7 +107,7 @@ impl Run {
                 session: None,
                 only: self.intake.only,
                 explain: true,
-                work: None,
+                work: self.intake.work.clone(),
             };
             self.flight.refused(route, &asked, why);
         }

@@ -5,7 +5,11 @@ mod answering;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod peeking;
+#[cfg(test)]
+mod prompting;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]

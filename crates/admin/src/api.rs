@@ -1,5 +1,6 @@
 //! The handlers, one module per subject.
 
+pub(crate) mod calibration;
 pub(crate) mod config;
 pub(crate) mod decisions;
 pub(crate) mod endpoints;

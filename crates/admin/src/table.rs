@@ -2,7 +2,7 @@
 //! OpenAPI document derive from it.
 
 use crate::answer::{Answer, JSON, Result};
-use crate::api::{config, decisions, endpoints, explain, health, pools, routes, status};
+use crate::api::{calibration, config, decisions, endpoints, explain, health, pools, routes, status};
 use crate::{Served, openapi};
 use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -141,6 +141,7 @@ const fn send(
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const NO_ROUTE: &[(u16, &str)] = &[(404, "no such route; the message names the nearest")];
+const NO_POOL: &[(u16, &str)] = &[(404, "no such pool; the message names the nearest")];
 const NO_ENDPOINT: &[(u16, &str)] = &[
     (404, "no such endpoint; the message names the nearest"),
     (
@@ -207,6 +208,34 @@ pub(crate) static ROUTES: &[Route] = &[
                 Media::json::<endpoints::Shown>(),
             ),
             endpoints::patch,
+        )
+    },
+    Route {
+        summary: "The newest calibration of a pool: how fast its endpoints write. The pool's name may hold slashes.",
+        others: NO_POOL,
+        ..get(
+            "/api/calibration/{pool}",
+            Media::json::<calibration::Shown>(),
+            calibration::newest,
+        )
+    },
+    Route {
+        summary: "Measures how fast each endpoint of a pool writes, and sets the weights that follow if asked to. Answers at \
+                  once; GET tells how it goes.",
+        others: &[
+            (404, "no such pool; the message names the nearest"),
+            (409, "the pool is being calibrated"),
+            (422, "no route sends requests to the pool"),
+            (503, "the gateway is ending"),
+        ],
+        ..send(
+            Verb::Post,
+            "/api/calibration/{pool}",
+            (
+                Some(Media::json::<calibration::Ask>()),
+                Media::json::<calibration::Shown>(),
+            ),
+            calibration::begin,
         )
     },
     Route {

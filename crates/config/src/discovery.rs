@@ -4,6 +4,7 @@ use crate::problems::{Problem, Problems};
 use crate::resolved::{BaseUrl, Config, Endpoint};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::spec::{EndpointSpec, Weight};
 
@@ -36,6 +37,8 @@ pub struct Dns {
     pub ttl_max: Duration,
     /// How long name servers must say that there are none until that is believed.
     pub empty_after: Duration,
+    /// Labels of all its endpoints, as they are written.
+    pub labels: Vec<(String, String)>,
     /// Name servers to ask; empty: the system's.
     pub resolver: Vec<SocketAddr>,
 }
@@ -141,19 +144,19 @@ impl Dns {
         for address in &addresses {
             identity.push_str(&format!(" {address}"));
         }
-        let name: std::sync::Arc<str> = format!("{name}{}", self.prefix).into();
+        let name: Arc<str> = format!("{name}{}", self.prefix).into();
         Discovered {
             spec: EndpointSpec {
                 name: name.clone(),
                 address: identity.into(),
                 weight,
-                labels: std::sync::Arc::default(),
+                labels: sorted(&self.labels),
             },
             endpoint: Endpoint {
                 name,
                 url,
                 addresses,
-                labels: Vec::new(),
+                labels: self.labels.clone(),
                 gpus: None,
                 kv_events: None,
             },
@@ -175,6 +178,16 @@ impl Dns {
             query: None,
         }
     }
+}
+
+/// Labels as the scheduler looks them up: by name.
+pub(crate) fn sorted(labels: &[(String, String)]) -> Arc<[(Arc<str>, Arc<str>)]> {
+    let mut labels: Vec<_> = labels
+        .iter()
+        .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
+        .collect();
+    labels.sort();
+    labels.into()
 }
 
 /// Reads a file of endpoints; also gives what may surprise. `env` gives the values of variables.

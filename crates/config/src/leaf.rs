@@ -210,6 +210,34 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Number<MIN, MAX> {
     }
 }
 
+/// A price in USD: from 0 to 1e6.
+pub(crate) type Usd = Number<0, 1_000_000_000>;
+
+/// Where the weights of a pool's endpoints come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolWeight {
+    Auto,
+    Labels,
+}
+schema!(PoolWeight, "PoolWeight", {"enum": ["auto", "labels"]});
+
+impl FromNode for PoolWeight {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let written = reader.written(node);
+        match written.as_str() {
+            "auto" => return Some(Self::Auto),
+            "labels" => return Some(Self::Labels),
+            _ => {}
+        }
+        reader.problem(
+            node,
+            format!("a pool's weight is `auto`, `labels` or not given, not `{written}`"),
+            "the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`",
+        );
+        None
+    }
+}
+
 /// A weight: from 0 to 1e9 with at most 6 decimals, so that it is exact in millionths.
 #[derive(Clone, Copy)]
 pub(crate) struct Millionths(pub(crate) Weight);
@@ -218,7 +246,11 @@ schema!(Millionths, "Weight", {"title": "weight", "type": ["number", "string"], 
 impl FromNode for Millionths {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         if reader.written(node) == "auto" {
-            reader.not_yet(node, "weight: auto");
+            reader.problem(
+                node,
+                "`auto` is no weight of a single endpoint or target",
+                "write `weight: auto` in the pool, beside its `endpoints`",
+            );
             return None;
         }
         let text = number_text(reader, node, "a number")?;
@@ -343,6 +375,26 @@ fn with_unit<T>(
             reader.problem(node, message, hint);
             None
         }
+    }
+}
+
+/// A time of day, in seconds since midnight.
+pub(crate) struct Daytime(pub(crate) u32);
+schema!(Daytime, "Daytime", {"title": "time of day", "type": "string", "pattern": r"^([0-2][0-9]:[0-5][0-9](:[0-5][0-9])?|.*\$\{.*)$", "examples": ["04:00"]});
+
+impl FromNode for Daytime {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        let text = reader.text(node, "a time of day such as \"04:00\"")?;
+        let time = units::daytime(&text);
+        if time.is_none() {
+            let shown = reader.written(node);
+            reader.problem(
+                node,
+                format!("`{shown}` is no time of day"),
+                "write hours and minutes, such as \"04:00\"; the time is UTC",
+            );
+        }
+        time.map(Self)
     }
 }
 

@@ -3,13 +3,18 @@
 use crate::discovery::{Discovery, Records};
 use crate::kv_events::{KvEvents, Place, Source};
 use crate::resolved::{
-    Auth, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route, ServerTls, Usage,
+    Auth, Calibrate, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route,
+    ServerTls, Timeouts, Usage,
 };
 use crate::scrape::Scrape;
-use crate::units::{show_duration, show_size};
+use crate::units::{show_daytime, show_duration, show_size};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::spec::{FallbackOn, PoolSpec, RetrySpec, RouteSpec, Weight};
+use weighbridge_core::filters::Filters;
+use weighbridge_core::filters::labels::{Condition, Rule};
+use weighbridge_core::spec::{FallbackOn, Picker, PoolSpec, RetrySpec, RouteSpec, Weight};
+use weighbridge_core::work::Abilities;
 
 /// What stands in the place of a secret.
 const MASK: &str = "***";
@@ -145,7 +150,6 @@ fn show_key(key: &ClientKey) -> Value {
 
 fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
     let keys: Vec<&str> = pool.api_keys.iter().map(|_| MASK).collect();
-    let timeouts = &pool.timeouts;
     object([
         ("name", json!(pool.name)),
         ("kind", json!(pool.kind.as_str())),
@@ -191,6 +195,18 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("max", time(spec.cooldown.max)),
             ]),
         ),
+        ("weight", json!(pool_weight(spec))),
+        ("calibrate", show_calibrate(&pool.calibrate)),
+        ("context_length", json!(spec.context_length)),
+        ("price", json!(spec.price)),
+        (
+            "strengths",
+            json!((!spec.strengths.is_empty()).then_some(&spec.strengths)),
+        ),
+        (
+            "abilities",
+            json!((spec.abilities != Abilities::ALL).then(|| abilities(spec.abilities))),
+        ),
         ("fail_open", json!(spec.fail_open)),
         ("ramp", time(spec.ramp)),
         (
@@ -204,17 +220,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ),
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
-        (
-            "timeouts",
-            object([
-                ("connect", time(timeouts.connect)),
-                ("first_byte", time(timeouts.first_byte)),
-                ("idle", time(timeouts.idle)),
-                ("total", time(timeouts.total)),
-                ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
-                ("ping", time(timeouts.ping)),
-            ]),
-        ),
+        ("timeouts", show_timeouts(&pool.timeouts)),
         ("scrape", show_scrape(pool.scrape.as_ref())),
     ])
 }
@@ -245,26 +251,45 @@ fn show_scrape(scrape: Option<&Scrape>) -> Value {
     ])
 }
 
+fn pool_weight(spec: &PoolSpec) -> Option<&'static str> {
+    match (spec.auto_weight, spec.label_weight) {
+        (true, _) => Some("auto"),
+        (false, true) => Some("labels"),
+        (false, false) => None,
+    }
+}
+
+fn show_calibrate(calibrate: &Calibrate) -> Value {
+    object([
+        ("at", json!(calibrate.at.map(show_daytime))),
+        ("tokens", json!(calibrate.rate.tokens)),
+        ("requests", json!(calibrate.rate.requests)),
+        ("max_inflight", json!(calibrate.rate.max_inflight)),
+        ("timeout", time(calibrate.rate.timeout)),
+    ])
+}
+
+fn show_timeouts(timeouts: &Timeouts) -> Value {
+    object([
+        ("connect", time(timeouts.connect)),
+        ("first_byte", time(timeouts.first_byte)),
+        ("idle", time(timeouts.idle)),
+        ("total", time(timeouts.total)),
+        ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
+        ("ping", time(timeouts.ping)),
+    ])
+}
+
 fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
     spec.endpoints
         .iter()
         .zip(&pool.endpoints)
         .map(|(spec, endpoint)| {
-            let labels: Map<String, Value> = endpoint
-                .labels
-                .iter()
-                .map(|(key, value)| (key.clone(), json!(value)))
-                .collect();
-            let labels = if labels.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(labels)
-            };
             object([
                 ("name", json!(endpoint.name)),
                 ("url", json!(endpoint.url.shown())),
                 ("weight", share(spec.weight)),
-                ("labels", labels),
+                ("labels", show_labels(&endpoint.labels)),
                 (
                     "gpu_metrics",
                     endpoint
@@ -299,6 +324,14 @@ fn show_kv_events(events: &KvEvents) -> Value {
     ])
 }
 
+fn show_labels(labels: &[(String, String)]) -> Value {
+    if labels.is_empty() {
+        return Value::Null;
+    }
+    let pairs = labels.iter().map(|(key, value)| (key.clone(), json!(value)));
+    Value::Object(pairs.collect())
+}
+
 fn show_server_tls(tls: Option<&ServerTls>) -> Value {
     tls.map_or(Value::Null, |tls| {
         object([
@@ -324,6 +357,7 @@ fn show_discovery(discovery: &Discovery) -> Value {
         ("port", port),
         ("scheme", json!(if dns.https { "https" } else { "http" })),
         ("path", json!((!dns.prefix.is_empty()).then_some(&dns.prefix))),
+        ("labels", show_labels(&dns.labels)),
         ("ttl_min", time(dns.ttl_min)),
         ("ttl_max", time(dns.ttl_max)),
         ("empty_after", time(dns.empty_after)),
@@ -379,6 +413,10 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
                 ("name", json!(target.name)),
                 ("weight", target.weight.map_or(Value::Null, share)),
                 ("order", json!(target.order)),
+                (
+                    "serves_tokens",
+                    target.serves_tokens.map_or(Value::Null, show_tokens),
+                ),
             ])
         })
         .collect();
@@ -397,7 +435,8 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
         ("name", json!(spec.name)),
         ("targets", json!(targets)),
         ("policies", policies),
-        ("picker", json!("max")),
+        ("picker", show_picker(spec.picker)),
+        ("filters", show_filters(&spec.filters)),
         ("spill", if weighted { json!(spec.spill) } else { Value::Null }),
         ("retry", show_retry(&spec.retry, route.resend)),
         (
@@ -421,6 +460,82 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
             json!(if route.finish { "finish" } else { "cancel" }),
         ),
     ])
+}
+
+fn show_picker(picker: Picker) -> Value {
+    match picker {
+        Picker::WeightedRandom {
+            temperature: Some(temperature),
+        } => json!({"weighted_random": {"temperature": temperature}}),
+        other => json!(other.as_str()),
+    }
+}
+
+/// The filters that are on.
+fn show_filters(filters: &Filters) -> Value {
+    if filters.is_empty() {
+        return Value::Null;
+    }
+    let labels = filters.labels.clone().unwrap_or_default();
+    let rules: Vec<Value> = labels.rules.iter().map(show_rule).collect();
+    object([
+        ("modality", json!(filters.modality.map(|_| true))),
+        ("rules", json!((!rules.is_empty()).then_some(rules))),
+        (
+            "by_header",
+            json!((!labels.by_header.is_empty()).then_some(labels.by_header)),
+        ),
+        ("context_length", json!(filters.context_length.map(|_| true))),
+        ("kv_fits", json!(filters.kv_fits.map(|_| true))),
+    ])
+}
+
+fn show_rule(rule: &Rule) -> Value {
+    let values = |labels: &[(Arc<str>, Vec<Arc<str>>)]| {
+        let pairs = labels
+            .iter()
+            .map(|(name, values)| (name.to_string(), json!(values)));
+        let map: Map<String, Value> = pairs.collect();
+        json!((!map.is_empty()).then_some(map))
+    };
+    let condition = |given: &Option<Condition>| {
+        given.as_ref().map_or(Value::Null, |condition| {
+            let classes: Vec<String> = condition
+                .priority
+                .iter()
+                .map(|class| format!("P{class}"))
+                .collect();
+            object([
+                (
+                    "prompt_tokens",
+                    condition.prompt_tokens.map_or(Value::Null, show_tokens),
+                ),
+                ("priority", json!((!classes.is_empty()).then_some(classes))),
+            ])
+        })
+    };
+    object([
+        ("when", condition(&rule.when)),
+        ("unless", condition(&rule.unless)),
+        ("labels", values(&rule.labels)),
+        ("not_labels", values(&rule.not_labels)),
+    ])
+}
+
+fn show_tokens((from, up_to): (u32, u32)) -> Value {
+    object([
+        ("over", json!((from > 0).then(|| from - 1))),
+        ("up_to", json!((up_to < u32::MAX).then_some(up_to))),
+    ])
+}
+
+/// The words of `abilities`.
+fn abilities(set: Abilities) -> Vec<&'static str> {
+    Abilities::WORDS
+        .iter()
+        .filter(|(one, _)| set.covers(*one))
+        .map(|(_, word)| *word)
+        .collect()
 }
 
 fn conditions(on: FallbackOn) -> Vec<&'static str> {

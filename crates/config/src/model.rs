@@ -2,6 +2,7 @@
 
 pub(crate) mod cors;
 pub(crate) mod discovery;
+pub(crate) mod filters;
 pub(crate) mod keys;
 pub(crate) mod kv_events;
 pub(crate) mod policies;

@@ -301,10 +301,7 @@ impl<'a> Reader<'a> {
         let (message, hint) = if keys.later.contains(&entry.key.as_str()) {
             (
                 format!("`{}` is not supported yet", entry.key),
-                match entry.key.as_str() {
-                    "weight" => "remove it; the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`".to_owned(),
-                    _ => LATER_HINT.to_owned(),
-                },
+                LATER_HINT.to_owned(),
             )
         } else {
             let (message, hint) = unknown(&entry.key, what, keys.known);
@@ -335,6 +332,11 @@ impl<'a> Reader<'a> {
     /// Whether it is a list with nothing in it.
     pub(crate) fn is_empty_list(&self, node: NodeId) -> bool {
         matches!(self.tree.value(node), Value::List(items) if items.is_empty())
+    }
+
+    /// Whether it is a map with nothing in it.
+    pub(crate) fn is_empty_map(&self, node: NodeId) -> bool {
+        matches!(self.tree.value(node), Value::Map(entries) if entries.is_empty())
     }
 
     /// The nodes of a list, without a report if it is none.

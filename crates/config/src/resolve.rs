@@ -3,6 +3,7 @@
 mod cors;
 mod discovery;
 mod fallbacks;
+mod filters;
 mod keys;
 mod kv_events;
 mod pools;
@@ -79,6 +80,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
     warnings::keys(reader, &keys, &route_specs, now);
     warnings::literal_variables(reader);
     let keys = keys.into_iter().map(|key| key.value).collect();
+    let zone = server.zone.as_deref().map(Arc::from);
     Config {
         server,
         admin,
@@ -90,7 +92,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
             pools: pool_specs,
             routes: route_specs,
             seed: 0,
-            zone: None,
+            zone,
         },
         pools,
         routes,

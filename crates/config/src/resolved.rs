@@ -235,6 +235,41 @@ pub struct Pool {
     pub scrape: Option<Scrape>,
     /// How its engines make tokens of text; none: not known.
     pub tokenizer: Option<crate::kv_events::Tokenizer>,
+    /// How its endpoints are measured.
+    pub calibrate: Calibrate,
+}
+
+/// `pools[].calibrate`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calibrate {
+    /// When it is done unasked, every day: seconds since midnight, UTC.
+    pub at: Option<u32>,
+    /// How.
+    pub rate: Rate,
+}
+
+/// What is asked of an endpoint to see how fast it writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Most tokens of each answer.
+    pub tokens: u32,
+    /// Requests at once.
+    pub requests: u32,
+    /// Most requests in flight with which an endpoint is measured.
+    pub max_inflight: u32,
+    /// Longest measurement, and longest wait for an endpoint that is busy.
+    pub timeout: Duration,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self {
+            tokens: 128,
+            requests: 4,
+            max_inflight: 2,
+            timeout: Duration::from_secs(60),
+        }
+    }
 }
 
 /// One endpoint's address.

@@ -49,6 +49,7 @@ fn dns_has_short_and_long_forms() {
             ttl_min: Duration::from_secs(1),
             ttl_max: Duration::from_secs(60),
             empty_after: Duration::from_secs(300),
+            labels: vec![],
             resolver: vec![],
         }
     );

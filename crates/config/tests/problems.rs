@@ -136,46 +136,21 @@ fn what_comes_later_is_refused_by_name() {
             "pools[0].discovery.kubernetes",
             "kubernetes",
         ),
-        (pool_with("weight: auto"), "pools[0].weight", "weight"),
-        (pool_with("weight: 2"), "pools[0].weight", "weight"),
-        (pool_with("price: {input: 1}"), "pools[0].price", "price"),
-        (pool_with("strengths: [chat]"), "pools[0].strengths", "strengths"),
-        (
-            pool_with("context_length: 8"),
-            "pools[0].context_length",
-            "context_length",
-        ),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
         (
             "pools: [{name: a, endpoints: [{url: http://h, ranks: 8}]}]".into(),
             "pools[0].endpoints[0].ranks",
             "ranks",
         ),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, weight: auto}]}]".into(),
-            "pools[0].endpoints[0].weight",
-            "weight: auto",
-        ),
         (route("targets: [a], preset: auto"), "routes[0].preset", "preset"),
-        (route("targets: [a], filters: {}"), "routes[0].filters", "filters"),
         (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),
         (route("targets: [a], hedge: {}"), "routes[0].hedge", "hedge"),
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),
         (route("targets: [a], cache: {}"), "routes[0].cache", "cache"),
         (
-            route("targets: [{pool: a, serves_tokens: 5}]"),
-            "routes[0].targets[0].serves_tokens",
-            "serves_tokens",
-        ),
-        (
             route("targets: [a], policies: {decision_service: {}}"),
             "routes[0].policies.decision_service",
             "decision_service",
-        ),
-        (
-            route("targets: [a], picker: power_of_two"),
-            "routes[0].picker",
-            "picker: power_of_two",
         ),
     ] {
         let problems = bad(&text);

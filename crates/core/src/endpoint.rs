@@ -10,6 +10,7 @@ use crate::health::probes::Probes;
 use crate::health::ramp::Ramp;
 use crate::health::verdict::Verdict;
 use crate::ids::EndpointId;
+use crate::lately::Lately;
 use crate::rng::Rng;
 use crate::spec::{EndpointSpec, PoolSpec, Weight};
 use crate::time::Time;
@@ -30,6 +31,8 @@ pub(crate) struct Endpoint {
     /// Sorted by name.
     pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
     pub(crate) engine: Engine,
+    /// Whether its engine has told all that its prefix cache holds, so that nothing else is believed cached there.
+    pub(crate) cache_told: bool,
     /// Gone from the config; lingers until idle.
     pub(crate) removed: bool,
     /// Drained by hand.
@@ -37,6 +40,8 @@ pub(crate) struct Endpoint {
     pub(crate) weight: Weight,
     /// Weight set by hand, and until when.
     pub(crate) weight_override: Option<(Weight, Option<Time>)>,
+    /// Weight that was measured, and until when it counts.
+    pub(crate) calibrated: Option<(Weight, Option<Time>)>,
     pub(crate) inflight: u32,
     pub(crate) cooling: Cooling,
     pub(crate) ejection: Ejection,
@@ -44,6 +49,8 @@ pub(crate) struct Endpoint {
     pub(crate) probes: Option<Probes>,
     pub(crate) ramp: Ramp,
     pub(crate) counts: Counts,
+    /// Prompt tokens that were sent there of late and were not believed cached.
+    pub(crate) uncached: Lately,
     /// Newest byte of any of its streams, or when it last went from idle to busy.
     pub(crate) last_byte: Time,
     /// Kind last told to the driver.
@@ -95,10 +102,12 @@ impl Endpoint {
             pool_at: 0,
             labels: Arc::clone(&spec.labels),
             engine: Engine::default(),
+            cache_told: false,
             removed: false,
             drained: false,
             weight: spec.weight,
             weight_override: None,
+            calibrated: None,
             inflight: 0,
             cooling: Cooling::new(pool.keys),
             ejection: Ejection::default(),
@@ -106,6 +115,7 @@ impl Endpoint {
             probes: None,
             ramp: Ramp::default(),
             counts: Counts::default(),
+            uncached: Lately::default(),
             last_byte: Time::ZERO,
             told: StateKind::Live,
             wake: Time::NEVER,
@@ -140,17 +150,28 @@ impl Endpoint {
     }
 
     /// The weight that counts now.
+    #[inline]
     pub(crate) fn effective_weight(&self, now: Time) -> Weight {
-        match self.weight_override {
-            Some((weight, until)) if until.is_none_or(|until| now < until) => weight,
-            _ => self.weight,
+        in_force(self.weight_override, now).unwrap_or_else(|| self.base_weight(now))
+    }
+
+    /// The weight that counts where nobody has set another by hand: the measured one, else the config's. One of 0 takes the
+    /// endpoint out, and no measurement brings it back.
+    #[inline]
+    pub(crate) fn base_weight(&self, now: Time) -> Weight {
+        match self.calibrated {
+            None => self.weight,
+            Some(_) if self.weight == Weight::ZERO => Weight::ZERO,
+            calibrated => in_force(calibrated, now).unwrap_or(self.weight),
         }
     }
 
+    #[inline]
     pub(crate) fn is_draining(&self, now: Time) -> bool {
         self.removed || self.drained || self.effective_weight(now) == Weight::ZERO
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.pool.max_inflight.is_some_and(|most| self.inflight >= most)
     }
@@ -170,6 +191,7 @@ impl Endpoint {
     }
 
     /// Why it may take no request now: the first row of the state table that applies.
+    #[inline]
     pub(crate) fn blocked(&self, now: Time) -> Option<StateKind> {
         if self.is_draining(now) {
             Some(StateKind::Draining)
@@ -323,6 +345,11 @@ impl Endpoint {
         {
             self.weight_override = None;
         }
+        if let Some((_, Some(until))) = self.calibrated
+            && until <= now
+        {
+            self.calibrated = None;
+        }
         if !self.removed && self.probes.as_mut().is_some_and(|probes| probes.send(now)) {
             actions.push(Action::Probe(self.id));
         }
@@ -339,6 +366,7 @@ impl Endpoint {
             later(Some(self.cooling.until())),
             later(self.stalls_at()),
             self.weight_override.and_then(|(_, until)| until),
+            self.calibrated.and_then(|(_, until)| until),
         ]
         .into_iter()
         .flatten()
@@ -354,4 +382,10 @@ impl Endpoint {
             self.counts.busy + now.since(self.counts.busy_since)
         }
     }
+}
+
+/// The weight of a pair of weight and end, until it ends.
+fn in_force(set: Option<(Weight, Option<Time>)>, now: Time) -> Option<Weight> {
+    set.filter(|(_, until)| until.is_none_or(|until| now < until))
+        .map(|(weight, _)| weight)
 }

@@ -42,6 +42,8 @@ pub struct Engine {
     begun_unread: u32,
     /// Own requests that were sent before the reading and have ended since.
     ended_read: u32,
+    /// Whether any own request has ended since the reading.
+    ended_since: bool,
     /// Prompt tokens to be computed of own requests without a first token, and of these those sent after the reading, as
     /// far as they are known.
     prefill: u64,
@@ -90,7 +92,7 @@ pub(crate) struct Load {
 }
 
 /// What is known of a request when it is sent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Dispatched<'a> {
     pub(crate) work: Option<&'a Work>,
     /// Prompt tokens that are believed cached there.
@@ -127,10 +129,23 @@ impl Engine {
         self.waiting_by(self.fresh(now))
     }
 
+    /// Requests that wait there as the engine told, with those sent since; none: it tells nothing that counts.
+    #[must_use]
+    pub fn told_waiting(&self, now: Time) -> Option<f64> {
+        let told = self.fresh(now).and_then(|reading| reading.waiting)?;
+        Some(f64::from(told) + f64::from(self.unbegun_unread))
+    }
+
+    /// Own requests there that have no first token.
+    #[must_use]
+    pub fn own_waiting(&self) -> f64 {
+        f64::from(self.unbegun)
+    }
+
     fn waiting_by(&self, reading: Option<&Reading>) -> f64 {
         match reading.and_then(|reading| reading.waiting) {
             Some(told) => f64::from(told) + f64::from(self.unbegun_unread),
-            None => f64::from(self.unbegun),
+            None => self.own_waiting(),
         }
     }
 
@@ -169,8 +184,12 @@ impl Engine {
         self.live.as_deref()
     }
 
-    /// A reading of its metrics came.
+    /// A reading of its metrics came. One that is frozen says nothing: the age of the last one that did goes on, and so
+    /// does the count of what was sent since.
     pub(crate) fn scraped(&mut self, now: Time, reading: Reading) {
+        if self.is_frozen(&reading) {
+            return;
+        }
         let tokens = reading.cache_tokens.filter(|tokens| *tokens > 0);
         self.per_token = tokens.map_or(0.0, |tokens| 1.0 / count(tokens));
         self.reading = reading;
@@ -180,7 +199,17 @@ impl Engine {
         self.unbegun_unread = 0;
         self.begun_unread = 0;
         self.ended_read = 0;
+        self.ended_since = false;
         self.prefill_unread = 0;
+    }
+
+    /// Whether a reading repeats the last one to the digit, counters of tokens included and what nobody looks at as well,
+    /// although own requests were there meanwhile: its source has stopped, not the engine. Of one without such counters
+    /// nobody can tell.
+    fn is_frozen(&self, reading: &Reading) -> bool {
+        let counts = reading.prompt_tokens.is_some() || reading.generated_tokens.is_some();
+        let busy = self.unbegun > 0 || self.decode.count > 0 || self.ended_since;
+        self.read_at.is_some() && counts && busy && *reading == self.reading
     }
 
     /// A request is sent there.
@@ -248,6 +277,7 @@ impl Engine {
         } else {
             self.leave_queue(load);
         }
+        self.ended_since = true;
         if load.reading != self.readings {
             self.ended_read += 1;
         }
@@ -294,4 +324,72 @@ fn count(number: u64) -> f64 {
 )]
 fn whole(tokens: f64) -> u32 {
     tokens.round() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn said(waiting: u32, generated: Option<u64>) -> Reading {
+        Reading {
+            waiting: Some(waiting),
+            generated_tokens: generated,
+            ..Reading::default()
+        }
+    }
+
+    fn engine() -> Engine {
+        let mut engine = Engine::default();
+        engine.set_fresh_for(Duration::from_secs(3));
+        engine
+    }
+
+    #[test]
+    fn a_page_that_repeats_itself_while_requests_run_grows_old() {
+        let mut engine = engine();
+        engine.scraped(at(1), said(0, Some(7)));
+        let mut load = engine.dispatched(at(1), Dispatched::default(), &Means::default());
+        for second in 2..=4 {
+            engine.scraped(at(second), said(0, Some(7)));
+        }
+        assert_eq!(engine.last().unwrap().1, at(1));
+        assert_eq!(engine.waiting(at(4)), 1.0, "what was sent since is added");
+        assert!(engine.fresh(at(5)).is_none());
+        assert_eq!(engine.waiting(at(5)), 1.0, "own counts");
+        let over = Over {
+            outcome: crate::event::Outcome::Complete,
+            spent: None,
+        };
+        engine.began(at(5), &mut load, &mut Means::default());
+        engine.ended(at(5), (&load, over), &mut Means::default());
+        engine.scraped(at(6), said(0, Some(7)));
+        assert!(
+            engine.fresh(at(6)).is_none(),
+            "an answer was made, and no token counted"
+        );
+        engine.scraped(at(7), said(0, Some(8)));
+        assert!(engine.fresh(at(7)).is_some());
+    }
+
+    #[test]
+    fn an_idle_engine_may_repeat_itself() {
+        let mut engine = engine();
+        for second in 1..=9 {
+            engine.scraped(at(second), said(0, Some(7)));
+        }
+        assert!(engine.fresh(at(9)).is_some());
+    }
+
+    #[test]
+    fn an_engine_that_counts_no_tokens_may_say_the_same_again() {
+        let mut engine = engine();
+        engine.scraped(at(1), said(2, None));
+        engine.dispatched(at(1), Dispatched::default(), &Means::default());
+        engine.scraped(at(2), said(2, None));
+        assert_eq!(engine.waiting(at(2)), 2.0);
+    }
 }

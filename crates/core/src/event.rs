@@ -213,4 +213,11 @@ pub enum Control {
         /// When the override ends.
         until: Option<Time>,
     },
+    /// A weight that was measured: in place of the configured one, but for an override.
+    Calibrated {
+        /// The weight to use, above 0; none: back to the configured one.
+        weight: Option<Weight>,
+        /// When it ends; none: with the process.
+        until: Option<Time>,
+    },
 }

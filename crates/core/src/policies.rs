@@ -6,8 +6,10 @@ pub mod expected_wait;
 pub mod latency;
 pub mod least_inflight;
 pub mod least_work;
+mod peers;
 pub mod predicted_latency;
 pub mod prefill_batch;
+pub mod prefix_cache;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]
@@ -15,12 +17,14 @@ pub(crate) mod stage;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
+use crate::lately::Lately;
 use crate::pool::Pool;
 use crate::route::Plan;
 use crate::spec::{PoolSpec, TargetSpec};
 use crate::time::Time;
 use crate::work::{Needs, Work};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Declares the scorers: name in the config and module; the module holds `Config`, which implements [`ScorerConfig`], and
@@ -60,6 +64,8 @@ catalogue! {
     least_inflight,
     /// Prefers engines with fewer requests waiting.
     queue_depth,
+    /// Prefers engines that have the beginning of the prompt in their cache.
+    prefix_cache,
     /// Prefers endpoints with less work outstanding, in seconds at their measured speed.
     least_work,
     /// Prefers endpoints that would give the request its first token sooner.
@@ -88,6 +94,7 @@ pub const NOT_YET: &[&str] = &[
     "decision_service",
     "kv_headroom",
     "gpu_load",
+    "latency",
     "prefix_cache",
     "prompt_length",
     "batch_packing",
@@ -194,6 +201,8 @@ pub struct Candidates<'a> {
     pub(crate) pools: &'a [Pool],
     /// See [`Self::draw`].
     pub(crate) draw: f64,
+    /// Room for a policy that ranks them; taken and put back, so that a decision allocates nothing.
+    pub(crate) ranks: Option<&'a Cell<Vec<(u64, u32)>>>,
 }
 
 /// How much of the prompt is believed to be in a candidate's cache.
@@ -218,6 +227,8 @@ pub struct Candidate<'a> {
     pub penalty: f64,
     /// What is believed to be in its cache.
     pub cached: Cached,
+    /// Prompt tokens that were sent there of late and were not believed cached.
+    pub uncached: Lately,
     /// Its engine: what it last told, and what was sent there.
     pub engine: &'a Engine,
     /// Labels of the endpoint, sorted by name.
@@ -262,6 +273,7 @@ impl<'a> Candidates<'a> {
 
     /// The one at `place`, which must be below [`Self::len`].
     #[must_use]
+    #[inline(always)]
     pub fn get(&self, place: usize) -> Candidate<'a> {
         let candidate = &self.plan.candidates[self.live[place]];
         let endpoint = &self.endpoints[candidate.endpoint.slot as usize];
@@ -271,6 +283,7 @@ impl<'a> Candidates<'a> {
             inflight: endpoint.inflight,
             penalty: self.penalties.get(place).copied().unwrap_or(0.0),
             cached: self.cached.get(place).copied().unwrap_or_default(),
+            uncached: endpoint.uncached,
             engine: &endpoint.engine,
             labels: &endpoint.labels,
             pool: &target.pool,

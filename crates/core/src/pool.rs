@@ -20,6 +20,13 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// A pool of which nothing is known.
+    pub(crate) fn new(name: &Arc<str>) -> Self {
+        let mut pool = Self::default();
+        pool.name.clone_from(name);
+        pool
+    }
+
     /// What requests of the pool are like.
     #[must_use]
     pub fn means(&self) -> &Means {

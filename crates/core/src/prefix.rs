@@ -55,7 +55,8 @@ pub struct BlockHash(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Memory, in bytes; above it the least recently used are forgotten, whoever holds them. From 512 KiB to 4 GiB: what lies
-    /// outside counts as the nearer end.
+    /// outside counts as the nearer end. What is kept of each holder, some 100 bytes, is in it as long as they are a few
+    /// hundred per MiB.
     pub bytes_max: usize,
     /// How long learned blocks are believed to be there without being used; to within 0.07 s. Events have no age.
     pub idle_max: Option<Duration>,
@@ -113,7 +114,7 @@ impl PrefixIndex {
             return;
         }
         self.expire(now);
-        let capacity = self.capacity(holder);
+        let capacity = self.most_of(holder);
         let most = (capacity as usize).min(self.limits.bytes_max / 64);
         let chain = &chain[..chain.len().min(most)];
         self.make_room(chain.len());
@@ -173,7 +174,7 @@ impl PrefixIndex {
     /// Most learned blocks that this holder has room for, which is what its engine's cache holds; without it only the memory of the index limits
     /// it. Does not concern what comes from events. Stays until it is changed.
     pub fn set_capacity(&mut self, holder: u32, blocks: Option<u32>) {
-        if !fits(holder) || self.capacity(holder) == blocks.unwrap_or(u32::MAX) {
+        if !fits(holder) || self.most_of(holder) == blocks.unwrap_or(u32::MAX) {
             return;
         }
         if holder as usize >= self.capacities.len() {
@@ -184,7 +185,13 @@ impl PrefixIndex {
         self.shrink(holder, capacity);
     }
 
-    fn capacity(&self, holder: u32) -> u32 {
+    /// What [`Self::set_capacity`] set.
+    #[must_use]
+    pub fn capacity(&self, holder: u32) -> Option<u32> {
+        Some(self.most_of(holder)).filter(|blocks| *blocks != u32::MAX)
+    }
+
+    fn most_of(&self, holder: u32) -> u32 {
         self.capacities.get(holder as usize).copied().unwrap_or(u32::MAX)
     }
 

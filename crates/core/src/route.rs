@@ -1,10 +1,13 @@
 //! A route, compiled for deciding: candidates in one flat list, scorers built, keys of the hash laid out.
 
 use crate::budget::Budget;
+use crate::filters::Filter;
 use crate::ids::{EndpointId, RouteId};
 use crate::policies::Scorer;
 use crate::select::shares::Shares;
-use crate::spec::{FallbackSpec, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, TargetSpec, Weight};
+use crate::spec::{
+    FallbackSpec, Picker, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, TargetSpec, Weight,
+};
 use crate::time::Time;
 use crate::work::Needs;
 use std::ops::Range;
@@ -21,6 +24,9 @@ pub(crate) struct Plan {
     pub(crate) targets: Vec<Target>,
     /// In the order of the targets and their pools' endpoints.
     pub(crate) candidates: Vec<Candidate>,
+    /// In the order of the catalogue.
+    pub(crate) filters: Vec<Box<dyn Filter>>,
+    pub(crate) picker: Picker,
     /// In the order of the catalogue.
     pub(crate) scorers: Vec<Weighted>,
     /// What these look at.
@@ -106,6 +112,8 @@ impl Plan {
                 .policies
                 .configs()
                 .any(crate::policies::ScorerConfig::predicts),
+            filters: (spec.filters.configs()).map(|config| config.build()).collect(),
+            picker: spec.picker,
             scorers: (spec.policies.configs())
                 .map(|config| Weighted {
                     name: config.name(),

@@ -1,6 +1,7 @@
 //! The state machine: takes an event, changes the fleet, says what is to be done.
 
 mod arrive;
+mod caches;
 mod ended;
 mod reload;
 mod snapshot;
@@ -16,7 +17,6 @@ use crate::requests::{Requests, Stage};
 use crate::rng::Rng;
 use crate::route::Route;
 use crate::select::Scratch;
-use crate::signals::CacheChange;
 use crate::time::Time;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub struct Scheduler {
     pools: Vec<Pool>,
     /// Which endpoint holds which blocks of prompts, by slot.
     prefixes: PrefixIndex,
+    /// Mean tokens of a block of the prompts that were sent of late.
+    block_tokens: f64,
     /// Slots in the order of the spec, then those that were removed and still have requests.
     listed: Vec<u32>,
     lingering: Vec<u32>,
@@ -64,6 +66,7 @@ impl Scheduler {
             free: Vec::new(),
             pools: Vec::new(),
             prefixes: PrefixIndex::new(Limits::default()),
+            block_tokens: 0.0,
             listed: Vec::new(),
             lingering: Vec::new(),
             routes: Vec::new(),
@@ -98,6 +101,7 @@ impl Scheduler {
             }
             Event::FirstToken { request, attempt } => self.first_token(request, attempt),
             Event::Scraped { endpoint, reading } => {
+                self.caches_told(endpoint, &reading);
                 let now = self.now;
                 self.with(endpoint, |endpoint| endpoint.engine.scraped(now, *reading));
             }
@@ -107,6 +111,9 @@ impl Scheduler {
                 Control::Resume => endpoint.drained = false,
                 Control::Weight { weight, until } => {
                     endpoint.weight_override = weight.map(|weight| (weight, until));
+                }
+                Control::Calibrated { weight, until } => {
+                    endpoint.calibrated = weight.map(|weight| (weight, until));
                 }
             }),
             Event::Tick => {}
@@ -152,20 +159,6 @@ impl Scheduler {
         if let Some(endpoint) = endpoint {
             let means = &mut self.pools[endpoint.pool_at].means;
             endpoint.engine.began(now, &mut attempt.hold.load, means);
-        }
-    }
-
-    fn cache_changed(&mut self, id: EndpointId, changes: &[CacheChange]) {
-        if self.endpoint_mut(id).is_none_or(|endpoint| endpoint.removed) {
-            return;
-        }
-        let prefixes = &mut self.prefixes;
-        for change in changes {
-            match change {
-                CacheChange::Stored { parent, blocks } => prefixes.stored(id.slot, *parent, blocks),
-                CacheChange::Removed { blocks } => prefixes.removed(id.slot, blocks),
-                CacheChange::Cleared => prefixes.cleared(id.slot),
-            }
         }
     }
 

@@ -5,6 +5,7 @@ mod cached;
 mod closed;
 mod filter;
 mod inside;
+mod picker;
 mod policy;
 pub(crate) mod record;
 pub(crate) mod shares;
@@ -12,11 +13,12 @@ pub(crate) mod shares;
 pub(crate) use closed::soonest_return;
 pub(crate) use filter::any_live;
 
+use crate::action::Unfit;
 use crate::endpoint::Endpoint;
 use crate::event::Only;
 use crate::explain::{Abstained, Dropped};
 use crate::ids::EndpointId;
-use crate::policies::{Cached, Request};
+use crate::policies::{Cached, Candidates, Request};
 use crate::pool::Pool;
 use crate::prefix::{Matches, PrefixIndex};
 use crate::requests::Tried;
@@ -26,6 +28,7 @@ use crate::spec::{Protocols, RouteBy};
 use crate::time::Time;
 use shares::{Members, Shares};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +110,8 @@ pub(crate) enum Refusal {
     Unavailable(Duration),
     /// None speaks the client's protocol.
     Unserved,
+    /// None can ever serve such a request.
+    Unfit(Unfit),
     /// None is left that was not tried.
     Exhausted,
 }
@@ -119,6 +124,8 @@ pub(crate) const UNKNOWN_RETURN: Duration = Duration::from_secs(1);
 pub(crate) struct Scratch {
     /// Per candidate of the plan.
     pub(crate) dropped: Vec<Option<Dropped>>,
+    /// Their indexes, where there are filters.
+    all: Vec<usize>,
     /// Order that serves.
     pub(crate) order: u16,
     /// Indexes of the live candidates of that order.
@@ -136,6 +143,8 @@ pub(crate) struct Scratch {
     /// Targets that may have a turn, and endpoints inside the one that has it.
     targets: Members,
     endpoints: Members,
+    /// Room of a policy that ranks.
+    pub(crate) ranks: Cell<Vec<(u64, u32)>>,
     /// Scores that were negative or not finite, since the start.
     pub(crate) bad_scores: u64,
 }
@@ -154,13 +163,30 @@ impl Query<'_> {
         self.only.is_some_and(|only| only.endpoint != id)
     }
 
+    #[inline]
     pub(crate) fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
         self.endpoints
             .get(id.slot as usize)
             .filter(|endpoint| endpoint.id.generation == id.generation)
     }
 
+    /// The candidates at these indexes of the plan, as filters and policies see them.
+    fn candidates<'a>(&'a self, live: &'a [usize]) -> Candidates<'a> {
+        Candidates {
+            now: self.now,
+            plan: self.plan,
+            live,
+            endpoints: self.endpoints,
+            penalties: &[],
+            cached: &[],
+            pools: self.pools,
+            draw: 0.0,
+            ranks: None,
+        }
+    }
+
     /// The endpoint of a candidate that is live, so is there.
+    #[inline]
     fn live_endpoint(&self, candidate: usize) -> Option<&Endpoint> {
         self.endpoint(self.plan.candidates[candidate].endpoint)
     }

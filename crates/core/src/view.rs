@@ -104,6 +104,8 @@ pub struct EndpointView {
     pub weight: Weight,
     /// Whether the weight is overridden by hand, and until when.
     pub weight_override: Option<Option<Time>>,
+    /// Whether a weight was measured for it, which counts unless it is overridden, and until when.
+    pub weight_calibrated: Option<Option<Time>>,
     /// Ramp penalty, in requests.
     pub penalty: f64,
     /// Attempts dispatched since it joined.
@@ -118,6 +120,9 @@ pub struct EndpointView {
     pub keys_cooling: Vec<(u16, Time)>,
     /// Failed probes in a row.
     pub probe_failures: u32,
+    /// When its engine last told something of itself; none: never.
+    #[serde(default)]
+    pub heard_at: Option<Time>,
     /// What its answers show; none: no route looks at it, or nothing came yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Box<LiveView>>,

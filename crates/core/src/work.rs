@@ -87,10 +87,25 @@ impl Abilities {
     /// Everything there is.
     pub const ALL: Self = Self(31);
 
+    /// Each with its word in the config.
+    pub const WORDS: [(Self, &'static str); 5] = [
+        (Self::IMAGE, "image"),
+        (Self::AUDIO, "audio"),
+        (Self::FILE, "file"),
+        (Self::TOOLS, "tools"),
+        (Self::JSON_SCHEMA, "json_schema"),
+    ];
+
     /// The abilities of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Those of the set that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// Whether all of `wanted` are in the set.

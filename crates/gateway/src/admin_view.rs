@@ -146,11 +146,7 @@ fn parts<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<PartShown> {
 fn dropped_word(dropped: Dropped) -> String {
     match dropped {
         Dropped::State(kind) => format!("state: {}", kind.as_str()),
-        Dropped::Capacity => "capacity".to_owned(),
-        Dropped::Protocol => "protocol".to_owned(),
-        Dropped::Tried => "tried".to_owned(),
-        Dropped::LaterOrder => "later order".to_owned(),
-        Dropped::Elsewhere => "elsewhere".to_owned(),
+        other => other.as_str().to_owned(),
     }
 }
 
@@ -177,7 +173,7 @@ fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
             .iter()
             .map(|(policy, why)| (policy.to_string(), why.as_str()))
             .collect(),
-        picker: "max",
+        picker: decision.picker.as_str(),
         tie: decision.tie,
         failed_open: decision.failed_open,
         session_moved: decision.session_moved,
@@ -267,6 +263,8 @@ pub struct EndpointShown {
     pub weight: f64,
     pub weight_overridden: bool,
     pub weight_until: Option<String>,
+    /// Whether a measured weight is known; one that is set by hand counts before it.
+    pub weight_calibrated: bool,
     pub penalty: f64,
     pub dispatched: u64,
     pub succeeded: u64,
@@ -324,6 +322,7 @@ fn endpoint_shown(
             .weight_override
             .flatten()
             .map(|until| rfc3339(clock.wall(until))),
+        weight_calibrated: of.weight_calibrated.is_some(),
         penalty: of.penalty,
         dispatched: of.dispatched,
         succeeded: of.succeeded,
@@ -331,7 +330,7 @@ fn endpoint_shown(
         probe_failures: of.probe_failures,
         keys_cooling: of.keys_cooling.len(),
         signals: upstream
-            .map(|upstream| signals::shown(upstream, view.now))
+            .map(|upstream| signals::shown(upstream, (view, of)))
             .unwrap_or_default(),
         kv_events: gateway.kv.shown(of.id),
     }

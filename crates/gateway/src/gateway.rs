@@ -1,5 +1,6 @@
 //! What all threads of the data plane share.
 
+use crate::calibrate::{Calibrations, Orders};
 use crate::clock::Clock;
 use crate::discovery::{Fleet, SourceShown, WatchQueue};
 use crate::driver::EventLog;
@@ -53,6 +54,7 @@ pub struct Gateway {
     pub(crate) sink: Sink,
     pub(crate) decisions: Decisions,
     pub(crate) balance: Balance,
+    pub(crate) calibrations: Calibrations,
     pub(crate) body_memory: Arc<BodyMemory>,
     /// Starting up, serving, draining.
     pub lifecycle: Lifecycle,
@@ -77,6 +79,7 @@ pub(crate) type ProbeQueue = mpsc::UnboundedReceiver<EndpointId>;
 pub(crate) struct Queues {
     pub(crate) probes: ProbeQueue,
     pub(crate) watches: WatchQueue,
+    pub(crate) calibrations: Orders,
 }
 
 impl Gateway {
@@ -111,6 +114,7 @@ impl Gateway {
         let (bindings, _) = core.configure(&clock, &config);
         let snapshot = Snapshot::compile(config.clone(), compiled, &bindings, (0, &metrics, None));
         let (probes, probe_queue) = mpsc::unbounded_channel();
+        let (calibrations, orders) = Calibrations::new();
         metrics.reloaded(true);
         let gateway = Arc::new(Self {
             clock,
@@ -128,6 +132,7 @@ impl Gateway {
             },
             decisions: Decisions::default(),
             balance: Balance::default(),
+            calibrations,
             body_memory: Arc::new(BodyMemory::new()),
             lifecycle: Lifecycle::default(),
             probes,
@@ -141,6 +146,7 @@ impl Gateway {
         let queues = Queues {
             probes: probe_queue,
             watches,
+            calibrations: orders,
         };
         Ok((gateway, queues))
     }

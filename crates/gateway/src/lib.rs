@@ -6,6 +6,7 @@
 
 pub mod admin_view;
 mod burst;
+pub mod calibrate;
 mod client;
 pub mod clock;
 pub mod discovery;
@@ -27,6 +28,7 @@ pub mod service;
 mod settling;
 pub mod snapshot;
 pub mod telemetry;
+pub mod tokens;
 mod upstream;
 
 pub use gateway::Gateway;

@@ -6,7 +6,7 @@ use crate::client::socket::Socket as ClientSocket;
 use crate::exchange::waiting::Leftovers;
 use crate::gateway::{Gateway, Setup};
 use crate::upstream::pool::Connections;
-use crate::{discovery, driver, kv_events, probes, scrape};
+use crate::{calibrate, discovery, driver, kv_events, probes, scrape};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -29,6 +29,21 @@ pub(crate) struct Worker {
     pub(crate) upstreams: Connections,
     /// Answers whose clients have left.
     pub(crate) leftovers: Leftovers,
+}
+
+impl Worker {
+    /// One for this thread, with the tasks that it needs.
+    fn on_this_thread(gateway: Arc<Gateway>) -> Rc<Self> {
+        let (leftovers, reading) = Leftovers::new();
+        let worker = Rc::new(Self {
+            gateway,
+            upstreams: Connections::default(),
+            leftovers,
+        });
+        tokio::task::spawn_local(reading);
+        tokio::task::spawn_local(Connections::keep_tidy(worker.clone()));
+        worker
+    }
 }
 
 /// A gateway that listens.
@@ -104,6 +119,9 @@ pub fn start(setup: Setup, listener: TcpListener, workers: usize) -> Result<Runn
         tokio::task::spawn_local(probes::run(keeper.clone(), queues.probes));
         tokio::task::spawn_local(discovery::run(keeper.clone(), queues.watches));
         tokio::task::spawn_local(scrape::run(keeper.clone()));
+        let worker = Worker::on_this_thread(keeper.clone());
+        tokio::task::spawn_local(calibrate::run(worker, queues.calibrations));
+        tokio::task::spawn_local(calibrate::keep_schedule(keeper.clone()));
         driver::keep_time(keeper).await;
     })?];
     let follower = gateway.clone();
@@ -157,14 +175,7 @@ async fn accept(gateway: Arc<Gateway>, listener: TcpListener) {
             return;
         }
     };
-    let (leftovers, reading) = Leftovers::new();
-    let worker = Rc::new(Worker {
-        gateway,
-        upstreams: Connections::default(),
-        leftovers,
-    });
-    tokio::task::spawn_local(reading);
-    tokio::task::spawn_local(Connections::keep_tidy(worker.clone()));
+    let worker = Worker::on_this_thread(gateway);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => admit(&worker, stream, peer),

@@ -3,6 +3,7 @@
 use crate::discovery::Bell;
 use crate::scrape::{self, Board};
 use crate::telemetry::metrics::{AttemptCounters, Metrics, TargetSeries};
+use crate::tokens::{PromptBlocks, Told};
 use crate::upstream::addresses::Addresses;
 use crate::upstream::own::Own;
 use crate::upstream::tls;
@@ -55,6 +56,10 @@ pub struct RouteEntry {
     pub(crate) needs: Needs,
     /// Whether every pool that it may send to names its model itself, whatever the client calls it.
     pub(crate) names_model: bool,
+    /// How prompts become blocks by the names of engines' events, of its first pool that has such; none: of none.
+    pub(crate) exact: Option<Arc<PromptBlocks>>,
+    /// What that pool, or else the first one, calls the model; none: as the client does.
+    model: Option<Arc<str>>,
     pub(crate) affinity: Option<SessionKeys>,
     pub(crate) retry: RetrySpec,
     /// What the route says of re-sending; none: as the pool.
@@ -99,6 +104,8 @@ pub(crate) struct PoolEntry {
     pub(crate) secrets: Vec<String>,
     /// Rung when one of its endpoints cannot be connected to; none: the config names them.
     pub(crate) bell: Option<Bell>,
+    /// How its prompts become blocks by the names of its engines' events.
+    pub(crate) blocks: Arc<PromptBlocks>,
     /// Metrics to look for; none: its engines are not asked.
     pub(crate) names: Option<Arc<Names>>,
     /// In its place where the exporters of its endpoints' GPUs are asked, which get none of its keys.
@@ -139,14 +146,18 @@ impl Compiled {
             None => wanted.map(crate::client::tls::server_config).transpose()?,
         };
         Ok(Self {
-            pools: compile_pools(config, carried)?,
+            pools: compile_pools(config, carried, running)?,
             tls,
         })
     }
 }
 
 /// Loads what of the pools can fail, before anything changes.
-fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>, String> {
+fn compile_pools(
+    config: &Config,
+    carried: &Carried,
+    running: Option<&Snapshot>,
+) -> Result<Vec<CompiledPool>, String> {
     let compile = |(index, pool): (usize, &resolved::Pool)| {
         let hosts: Result<Vec<_>, String> = pool
             .endpoints
@@ -169,8 +180,16 @@ fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>
         });
         let entry = match before {
             Some((entry, true)) => entry.clone(),
-            Some((entry, false)) => Arc::new(PoolEntry::compile(pool, carried, entry.tls.clone())?),
-            None => Arc::new(PoolEntry::compile(pool, carried, None)?),
+            Some((entry, false)) => {
+                let loaded = (entry.tls.clone(), entry.blocks.clone());
+                Arc::new(PoolEntry::compile(pool, carried, loaded)?)
+            }
+            None => {
+                let same = running.and_then(|running| running.pool_named(&pool.name));
+                let told = same.map_or_else(Arc::<Told>::default, |same| same.blocks.told.clone());
+                let loaded = (None, Arc::new(PromptBlocks::load(pool, told)?));
+                Arc::new(PoolEntry::compile(pool, carried, loaded)?)
+            }
         };
         Ok((entry, hosts?))
     };
@@ -261,6 +280,8 @@ impl Snapshot {
                 .session_affinity
                 .as_ref()
                 .map(|keys| SessionKeys::compile(keys, &mut body_paths));
+            let pools = || route.targets.iter().filter_map(|(_, pool)| entries.get(*pool));
+            let told = pools().find(|pool| pool.config.endpoints.iter().any(|at| at.kv_events.is_some()));
             let entry = Arc::new(RouteEntry {
                 id,
                 name: route.name.clone(),
@@ -290,6 +311,8 @@ impl Snapshot {
                 heartbeat: route.heartbeat,
                 finish: route.finish,
                 unserved: metrics.target(&route.name, ""),
+                exact: told.map(|pool| pool.blocks.clone()),
+                model: told.or(pools().next()).and_then(|pool| pool.config.model.clone()),
             });
             routes.insert(route.name.clone(), entry.clone());
             routes_by_id.insert(id, entry);
@@ -321,6 +344,10 @@ impl Snapshot {
     pub(crate) fn only_route(&self, visible: impl Fn(&str) -> bool) -> Option<&Arc<RouteEntry>> {
         let mut found = self.routes.values().filter(|route| visible(&route.name));
         found.next().filter(|_| found.next().is_none())
+    }
+
+    fn pool_named(&self, name: &str) -> Option<&Arc<PoolEntry>> {
+        self.pools.iter().find(|pool| *pool.config.name == *name)
     }
 
     /// The endpoint of this name in the pool of that name.
@@ -367,6 +394,13 @@ fn needs(fleet: &FleetSpec, route: &RouteSpec) -> Needs {
     all
 }
 
+impl RouteEntry {
+    /// What engines call the model that the client calls `model`.
+    pub(crate) fn upstream_model<'a>(&'a self, model: &'a str) -> &'a str {
+        self.model.as_deref().unwrap_or(model)
+    }
+}
+
 impl SessionKeys {
     fn compile(config: &Affinity, body_paths: &mut Vec<BodyPath>) -> Self {
         let mut keys = Self {
@@ -395,11 +429,11 @@ impl SessionKeys {
 }
 
 impl PoolEntry {
-    /// `tls` is what is loaded already.
+    /// `tls` and `blocks` are what is loaded already.
     fn compile(
         pool: &resolved::Pool,
         carried: &Carried,
-        tls: Option<Arc<rustls::ClientConfig>>,
+        (tls, blocks): (Option<Arc<rustls::ClientConfig>>, Arc<PromptBlocks>),
     ) -> Result<Self, String> {
         // Loaded before the first endpoint is known, so that what is wrong with it is told at the start.
         let will_need = matches!(&pool.discovery, Some(Discovery::Dns(dns)) if dns.https);
@@ -447,6 +481,7 @@ impl PoolEntry {
             secrets: crate::secrets::forms(secrets.iter().map(String::as_str)),
             bell: carried.bells.get(&pool.name).cloned(),
             own: carried.own.clone(),
+            blocks,
             names: pool.scrape.as_ref().map(|scrape| Arc::new(scrape::names(scrape))),
             exporters: Self::exporters(pool, carried)?,
         })
@@ -484,6 +519,7 @@ impl PoolEntry {
             credentials: Vec::new(),
             secrets: Vec::new(),
             bell: None,
+            blocks: Arc::default(),
             names: None,
             exporters: None,
         })))

@@ -1,6 +1,7 @@
 //! One module per command; this one lists them.
 
 mod admin;
+mod calibrate;
 mod check;
 mod demo;
 mod drain;
@@ -41,9 +42,8 @@ pub(crate) enum Command {
     Explain(explain::Args),
     /// Compares policies on a trace or a generated workload, on a virtual clock; sizes fleets; replays event logs.
     Simulate(Box<simulate::Args>),
-    /// Not supported yet.
-    #[command(hide = true)]
-    Calibrate(not_yet::Args),
+    /// Measures how fast each endpoint of a pool of the running gateway writes, and proposes weights.
+    Calibrate(calibrate::Args),
     /// Not supported yet.
     #[command(hide = true)]
     Train(not_yet::Args),
@@ -69,7 +69,7 @@ impl Command {
             Self::Resume(args) => resume::run(&args),
             Self::Explain(args) => explain::run(&args),
             Self::Simulate(args) => simulate::run(*args),
-            Self::Calibrate(_) => not_yet::run("calibrate"),
+            Self::Calibrate(args) => calibrate::run(&args),
             Self::Train(_) => not_yet::run("train"),
             Self::Experts(_) => not_yet::run("experts"),
             Self::Import(_) => not_yet::run("import"),

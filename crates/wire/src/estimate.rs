@@ -10,7 +10,7 @@ mod costs;
 ///
 /// Every byte costs what its class costs behind the bytes before it: the table and where its numbers come from are in
 /// [`costs`]. On texts of a few hundred to a few thousand characters the median error against each of o200k, Qwen's and
-/// DeepSeek V3's vocabularies is 4 to 5 % on English, 1 to 5 % on Markdown and code, 4 to 6 % on JSON, 7 to 14 % on Chinese, where
+/// DeepSeek V3's vocabularies is 4 to 5 % on English, 1 to 6 % on Markdown and code, 3 to 7 % on JSON, 5 to 15 % on Chinese, where
 /// the three differ by 30 % among themselves, and 3 to 18 % on manual pages in Russian, Japanese, French, Spanish and German (the
 /// worst, counted too low). One text may be twice as far off; older vocabularies take 40 % more for Chinese and 15 to 30 % more
 /// for Russian, German and Japanese than is said here.

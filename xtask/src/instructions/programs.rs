@@ -17,10 +17,29 @@ struct Bench {
     iterations: u64,
 }
 
-const BENCHES: [Bench; 12] = [
+/// Policies that look at what engines tell, with requests under way.
+const fn signals(candidates: &'static str) -> [&'static str; 7] {
+    let policies = "queue_depth,least_inflight";
+    [
+        "--candidates",
+        candidates,
+        "--policies",
+        policies,
+        "--inflight",
+        "4",
+        "--readings",
+    ]
+}
+
+const SIGNALS_128: [&str; 7] = signals("128");
+const SIGNALS_4000: [&str; 7] = signals("4000");
+
+const BENCHES: [Bench; 14] = [
     decision("decision/8", &["--candidates", "8"], 2000),
     decision("decision/64", &["--candidates", "64"], 1000),
     decision("decision/512", &["--candidates", "512"], 200),
+    decision("signals/128", &SIGNALS_128, 400),
+    decision("signals/4000", &SIGNALS_4000, 40),
     bodies("peek/200B", &["peek", "200"], 1000),
     bodies("peek/16KiB", &["peek", "16384"], 200),
     bodies("peek/400KB", &["peek", "400000"], 20),
@@ -32,7 +51,7 @@ const BENCHES: [Bench; 12] = [
     bodies("inject/128-chunk-stream-with-nulls", &["inject-null", "128"], 50),
 ];
 
-/// Arrival, choice, reservation and end of a request among candidates, both policies on.
+/// Arrival, choice, reservation and end of a request among candidates.
 const fn decision(name: &'static str, args: &'static [&'static str], iterations: u64) -> Bench {
     Bench {
         name,

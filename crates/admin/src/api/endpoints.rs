@@ -119,7 +119,7 @@ fn command(change: &Change, after: impl Fn(Duration) -> weighbridge_core::Time) 
     }
 }
 
-fn parse_ttl(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_ttl(text: &str) -> Result<Duration, String> {
     let ttl = parse_duration(text).map_err(|why| format!("ttl: {why}"))?;
     if ttl.is_zero() {
         return Err(

@@ -1,7 +1,7 @@
 //! `pools[].discovery`.
 
 use crate::forms::{FromText, OneOrMany, Short};
-use crate::leaf::{Span, Text, Whole, schema};
+use crate::leaf::{Labels, Span, Text, Whole, schema};
 use crate::read::{At, FromNode, Reader, section, words};
 use crate::yaml::NodeId;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -46,6 +46,8 @@ section! {
         ttl_max: Span = "60s",
         /// How long DNS must say that there are none until the pool is emptied; failures to answer never empty it.
         empty_after: Span = "5m",
+        /// Labels of all endpoints that it names.
+        labels: Labels,
         /// Name servers to ask, port 53 where none is given. Default: the system's.
         resolver: OneOrMany<Server>,
     }

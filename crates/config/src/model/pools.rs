@@ -2,7 +2,7 @@
 
 use crate::address::Url;
 use crate::forms::{FromText, OneOrMany, Short, Status, Toggle};
-use crate::leaf::{Flag, Labels, Millionths, Name, Number, Span, Text, Whole};
+use crate::leaf::{Daytime, Flag, Labels, Millionths, Name, Number, PoolWeight, Span, Text, Usd, Whole};
 use crate::read::{At, section, words};
 use crate::secret::{MaybeSecret, Secret};
 
@@ -31,8 +31,21 @@ section! {
         http: HttpWord = "auto",
         /// TLS towards `https` endpoints.
         tls: Tls,
+        /// `auto`: the weights of its endpoints follow their load. `labels`: endpoints of weight 1 get one by their labels
+        /// `gpu` (type) and `gpus` (number). Default: they are as written.
+        weight: PoolWeight,
+        /// How its endpoints are measured, and when that is done unasked.
+        calibrate: Calibrate,
         /// Most requests in flight per endpoint. Default: no limit.
         max_inflight: Whole<1, 1_000_000>,
+        /// Most tokens of a prompt and its answer together. Default: not known.
+        context_length: Whole<1, 1_000_000_000>,
+        /// What tokens cost. Default: not known.
+        price: Price,
+        /// What its model is good at, in words of your own; requests say what they are about in `x-request-type`.
+        strengths: Vec<At<Name>>,
+        /// What its model can do beyond text. Default: everything.
+        abilities: Vec<At<AbilityWord>>,
         /// Active probes; `false`: none. Default: by kind.
         health: Toggle<Health>,
         /// Takes an endpoint out that fails too often; `false`: never.
@@ -56,7 +69,7 @@ section! {
     }
     required [name]
     either [endpoints, discovery]
-    later [weight, price, strengths, context_length, quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
+    later [quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
 }
 
 words! {
@@ -88,6 +101,50 @@ words! {
         Azure = "azure",
         /// Anything; speaks what the client speaks.
         Generic = "generic",
+    }
+}
+
+section! {
+    /// What tokens cost, in USD per million.
+    Price {
+        /// Of prompts.
+        input: Usd,
+        /// Of answers.
+        output: Usd,
+    }
+    required [input, output]
+}
+
+words! {
+    /// What a model can do beyond text.
+    AbilityWord {
+        /// Images in the prompt.
+        Image = "image",
+        /// Audio in the prompt.
+        Audio = "audio",
+        /// Files (documents) in the prompt.
+        File = "file",
+        /// Calls of tools.
+        Tools = "tools",
+        /// Answers that follow a JSON schema.
+        JsonSchema = "json_schema",
+    }
+}
+
+section! {
+    /// How `weighbridge calibrate` measures the endpoints of a pool, and when that is done unasked. The weights that follow
+    /// are used until the next time, a weight that was set by hand before them.
+    Calibrate {
+        /// Time of day, UTC, at which it is done every day and the weights are set. Default: only when asked for.
+        at: Daytime,
+        /// Most tokens of each answer.
+        tokens: Whole<16, 8192> = 128,
+        /// Requests at once to each endpoint.
+        requests: Whole<1, 64> = 4,
+        /// An endpoint with more requests in flight is waited for, and left out if it stays busy.
+        max_inflight: Whole<0, 100_000> = 2,
+        /// Longest measurement of one endpoint, and longest wait for it.
+        timeout: Span = "60s",
     }
 }
 

@@ -230,6 +230,7 @@ fn dns_source(reader: &mut Reader<'_>, node: NodeId, given: model::Dns) -> Optio
         prefix,
         ttl_min: ttl.0,
         ttl_max: ttl.1,
+        labels: or(given.labels, |labels| labels.0, Vec::new()),
         empty_after: or(given.empty_after, |span| span.0, Duration::from_secs(300)),
         resolver: or(
             given.resolver,

@@ -1,16 +1,17 @@
 //! `pools`.
 
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, sorted};
 use crate::forms::{OneOrMany, Short, Toggle};
-use crate::leaf::or;
+use crate::leaf::{PoolWeight, or};
 use crate::model::pools as model;
 use crate::read::{At, Reader};
-use crate::resolved::{Endpoint, Health, HttpVersion, Kind, Pool, PoolTls, Probe, Timeouts};
+use crate::resolved::{Calibrate, Endpoint, Health, HttpVersion, Kind, Pool, PoolTls, Probe, Rate, Timeouts};
 use crate::yaml::NodeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::spec::{BreakerSpec, CooldownSpec, EndpointSpec, PoolSpec, ProbeSpec, Weight};
+use weighbridge_core::spec::{BreakerSpec, CooldownSpec, EndpointSpec, PoolSpec, Price, ProbeSpec, Weight};
+use weighbridge_core::work::Abilities;
 
 /// A pool, resolved for the scheduler and for relaying.
 pub(crate) struct Resolved {
@@ -42,7 +43,8 @@ pub(super) fn pools(reader: &mut Reader<'_>, given: Vec<At<model::Pool>>) -> Vec
 }
 
 /// Resolves one pool; without a name it stands for nothing, and that has been reported.
-fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Resolved> {
+fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option<Resolved> {
+    let facts = facts(reader, &mut given);
     let name: Arc<str> = given.name?.value.0.into();
     let kind = or(given.kind, kind, Kind::Generic);
     let (discovery, (endpoint_specs, endpoints)) = match (given.discovery, given.endpoints) {
@@ -81,7 +83,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
                 .as_ref()
                 .map_or(super::scrape::INTERVAL, |scrape| scrape.interval),
         ),
-        ..PoolSpec::new("", Vec::new())
+        ..facts
     };
     let pool = Pool {
         name,
@@ -103,6 +105,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, given: model::Pool) -> Option<Res
         health,
         scrape,
         tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
+        calibrate: calibrate(reader, given.calibrate),
     };
     Some(Resolved { node, spec, pool })
 }
@@ -128,6 +131,54 @@ fn api_keys(
             |keys| keys.into_iter().map(|key| key.value.0).collect(),
             Vec::new(),
         ),
+    }
+}
+
+/// What routing looks at of a pool's model; the rest is as in a pool of which nothing is said.
+fn facts(reader: &mut Reader<'_>, given: &mut model::Pool) -> PoolSpec {
+    let weight = given.weight.take().map(|weight| weight.value);
+    PoolSpec {
+        context_length: given.context_length.take().map(|tokens| tokens.value.0),
+        price: given.price.take().and_then(|price| price_of(&price.value)),
+        strengths: or(given.strengths.take(), strengths, Vec::new()),
+        abilities: (given.abilities.take()).map_or(Abilities::ALL, |words| abilities(reader, words)),
+        auto_weight: weight == Some(PoolWeight::Auto),
+        label_weight: weight == Some(PoolWeight::Labels),
+        ..PoolSpec::new("", Vec::new())
+    }
+}
+
+fn price_of(given: &model::Price) -> Option<Price> {
+    Some(Price {
+        input: given.input.as_ref()?.value.0,
+        output: given.output.as_ref()?.value.0,
+    })
+}
+
+fn strengths(given: Vec<At<crate::leaf::Name>>) -> Vec<Arc<str>> {
+    given.into_iter().map(|word| word.value.0.into()).collect()
+}
+
+fn abilities(reader: &mut Reader<'_>, given: At<Vec<At<model::AbilityWord>>>) -> Abilities {
+    if reader.is_empty_list(given.node) {
+        reader.warn(
+            given.node,
+            "the model can do nothing beyond text, so requests with tools, images or schemas are refused",
+            "leave it if that is so; without the key nothing is refused",
+        );
+    }
+    let words = given.value.iter().map(|word| ability(word.value));
+    words.fold(Abilities::NONE, Abilities::and)
+}
+
+fn ability(word: model::AbilityWord) -> Abilities {
+    use model::AbilityWord as Word;
+    match word {
+        Word::Image => Abilities::IMAGE,
+        Word::Audio => Abilities::AUDIO,
+        Word::File => Abilities::FILE,
+        Word::Tools => Abilities::TOOLS,
+        Word::JsonSchema => Abilities::JSON_SCHEMA,
     }
 }
 
@@ -157,17 +208,18 @@ pub(super) fn endpoints(
             };
             reader.problem(node, format!("{first} is also named `{name}`"), hint);
         }
+        let labels = or(given.labels, |labels| labels.0, Vec::new());
         specs.push(EndpointSpec {
             name: name.clone(),
             address: url.identity(),
             weight: or(given.weight, |weight| weight.0, Weight::ONE),
-            labels: Arc::default(),
+            labels: sorted(&labels),
         });
         endpoints.push(Endpoint {
             name,
             url,
             addresses: Vec::new(),
-            labels: or(given.labels, |labels| labels.0, Vec::new()),
+            labels,
             gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
             kv_events: super::kv_events::kv_events(reader, given.kv_events),
         });
@@ -253,6 +305,23 @@ fn seconds_or(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Span>>, def
     given
         .and_then(|span| positive(reader, span))
         .unwrap_or(Duration::from_secs(default))
+}
+
+fn calibrate(reader: &mut Reader<'_>, given: Option<At<model::Calibrate>>) -> Calibrate {
+    let given = or(given, |given| given, model::Calibrate::default());
+    let usual = Rate::default();
+    Calibrate {
+        at: given.at.map(|at| at.value.0),
+        rate: Rate {
+            tokens: or(given.tokens, |count| count.0, usual.tokens),
+            requests: or(given.requests, |count| count.0, usual.requests),
+            max_inflight: or(given.max_inflight, |count| count.0, usual.max_inflight),
+            timeout: given
+                .timeout
+                .and_then(|span| positive(reader, span))
+                .unwrap_or(usual.timeout),
+        },
+    }
 }
 
 fn timeouts(reader: &mut Reader<'_>, given: model::Timeouts) -> Timeouts {

@@ -58,6 +58,7 @@ impl Breaker {
     }
 
     /// Whether requests must go elsewhere.
+    #[inline]
     pub(crate) fn blocks(&self, now: Time) -> bool {
         self.until.is_some_and(|until| self.trial || now < until)
     }

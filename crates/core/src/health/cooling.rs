@@ -41,6 +41,7 @@ impl Cooling {
     }
 
     /// Whether every key cools.
+    #[inline]
     pub(crate) fn blocks(&self, now: Time) -> bool {
         self.soonest > now
     }

@@ -43,6 +43,7 @@ impl Ejection {
     }
 
     /// Whether requests must go elsewhere: its time is not over, or a trial is under way.
+    #[inline]
     pub(crate) fn blocks(&self, now: Time) -> bool {
         self.level > 0 && (self.trial || now < self.until)
     }

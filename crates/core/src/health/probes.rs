@@ -38,6 +38,7 @@ impl Probes {
         self.rules = rules.clone();
     }
 
+    #[inline]
     pub(crate) const fn is_unhealthy(&self) -> bool {
         self.unhealthy
     }

@@ -20,6 +20,7 @@ impl Ramp {
     }
 
     /// Whether one is under way.
+    #[inline]
     pub(crate) fn is_on(&self, now: Time) -> bool {
         now < self.until
     }

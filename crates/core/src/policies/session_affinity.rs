@@ -4,7 +4,6 @@ use super::{Candidates, Home, Request};
 use crate::explain::Abstained;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
 
 /// FNV-1a-64 state after `LE64(len S) ‖ S` of a session key S: what scoring goes on from, and all that is kept of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -109,10 +108,8 @@ impl super::Scorer for Affinity {
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let session = request.session.ok_or(Abstained::NoKey)?;
-        let mut ranks: SmallVec<[(u64, u32); 16]> = (0..)
-            .zip(candidates.iter())
-            .map(|(place, candidate)| (session.hash(candidate.key), place))
-            .collect();
+        let mut ranks = candidates.ranks.map(std::cell::Cell::take).unwrap_or_default();
+        rank_all(session, candidates, &mut ranks);
         // r grows with h, so the larger h comes first.
         ranks.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
         let home = ranks.first().map(|(strength, place)| Home {
@@ -135,12 +132,33 @@ impl super::Scorer for Affinity {
                 places().filter(is_over).for_each(&mut rank);
             }
         }
+        if let Some(kept) = candidates.ranks {
+            kept.set(ranks);
+        }
         Ok(home)
     }
 
     fn belongs(&self, request: &Request<'_>, key: &[u8]) -> u64 {
         request.session.map_or(0, |session| session.hash(key))
     }
+}
+
+/// Fills `ranks` with h and place of each. The keys of one target begin alike, so that much is hashed once.
+fn rank_all(session: SessionKey, candidates: &Candidates<'_>, ranks: &mut Vec<(u64, u32)>) {
+    let mut begun: (&[u8], u64) = (&[], session.0);
+    ranks.clear();
+    ranks.extend((0..).zip(candidates.iter()).map(|(place, candidate)| {
+        let name = candidate.target.name.as_bytes();
+        let (start, rest) = candidate
+            .key
+            .split_at_checked(name.len() + 1)
+            .unwrap_or((&[], candidate.key));
+        // A target's candidates share one name, so its address tells whether it is the same.
+        if !std::ptr::eq(begun.0, name) || start.is_empty() {
+            begun = (name, fnv(session.0, start));
+        }
+        (fmix64(fnv(begun.1, rest)), place)
+    }));
 }
 
 /// ⌈bound · (total in flight + 1) / N⌉.

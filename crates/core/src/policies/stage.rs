@@ -1,7 +1,8 @@
 //! A small fleet on which the tests of policies play their examples: one route, one pool, a real scheduler.
 
+use crate::action::Verdict;
 use crate::event::{Arrival, Ended, Outcome, Spent};
-use crate::explain::{Abstained, Explanation};
+use crate::explain::{Abstained, Dropped, Explanation};
 use crate::ids::{EndpointId, RequestId, RouteId};
 use crate::policies::Policies;
 use crate::policies::session_affinity::SessionKey;
@@ -34,6 +35,19 @@ impl Stage {
         let pool = PoolSpec::new("p", endpoints.collect());
         Self::of(FleetSpec {
             pools: vec![pool],
+            routes: vec![route],
+            ..FleetSpec::default()
+        })
+    }
+
+    /// One target for each of `pools`, under the rules that `set` sets.
+    pub(crate) fn over(pools: Vec<PoolSpec>, set: impl FnOnce(&mut RouteSpec)) -> Self {
+        let targets = pools.iter().enumerate();
+        let targets = targets.map(|(place, pool)| TargetSpec::new(Arc::clone(&pool.name), place));
+        let mut route = RouteSpec::new("r", targets.collect());
+        set(&mut route);
+        Self::of(FleetSpec {
+            pools,
             routes: vec![route],
             ..FleetSpec::default()
         })
@@ -176,6 +190,24 @@ impl Stage {
         let decision = self.explain().decision;
         let found = decision.abstained.iter().find(|(name, _)| name == policy);
         found.map(|(_, why)| *why)
+    }
+
+    /// Why each candidate is not considered.
+    pub(crate) fn dropped(&self) -> Vec<Option<Dropped>> {
+        let candidates = self.explain().candidates;
+        candidates.iter().map(|candidate| candidate.dropped).collect()
+    }
+
+    /// What such a request ends with, which no candidate takes.
+    pub(crate) fn refusal(&mut self) -> Verdict {
+        self.next += 1;
+        let arrival = self.arrival();
+        let actions = self.step(Event::Arrive(arrival));
+        let verdict = actions.iter().find_map(|action| match action {
+            Action::Finish { verdict, .. } => Some(*verdict),
+            _ => None,
+        });
+        verdict.unwrap()
     }
 
     /// Place of the candidate that would be chosen.

@@ -73,9 +73,13 @@ impl Hits {
         self.found.push((holder, blocks));
     }
 
-    /// Adds to a holder that has all of the `before` blocks. Whether it was.
+    /// Adds to a holder that has all of the `before` blocks: every holder where there are none. Whether it has.
     #[inline]
     pub(super) fn extend(&mut self, holder: u32, (before, more): (u32, u32)) -> bool {
+        if before == 0 {
+            self.add(holder, more);
+            return true;
+        }
         match self.get(holder) {
             Some(place) if self.found[place].1 == before => {
                 self.found[place].1 += more;

@@ -1,14 +1,21 @@
 //! A run: up to 64 blocks that follow each other, and who holds which of them.
 //!
-//! A run is a line that names up to eight lines of hashes and its first holder; further holders are in lines of two, which
-//! are listed in a line of their own once there is more than one. What a holder has of a run is one bit a block.
+//! A run is a line that names up to eight lines of hashes and its first holder. Further holders are in lines of five, each
+//! with a second line for the order of their use, which look-ups do not read; several such lines are listed in a line.
+//! What a holder has of a run is one bit a block.
 //!
-//! | halves | in the line of a run |
-//! |---|---|
-//! | 0–7 | lines of hashes |
-//! | 8–13 | first holder |
-//! | 14 | line of the second and third holder; with more holders the first of the lists of such lines |
-//! | 15 | 7 bits length, 1 bit kind, 24 bits number of holders |
+//! | in the line of | halves | |
+//! |---|---|---|
+//! | a run | 0–7 | lines of hashes |
+//! | | 8–13 | first holder: blocks, number, time of use, next in order, one before |
+//! | | 14 | line of further holders, or the first list of such lines |
+//! | | 15 | 7 bits length, 1 bit kind, 24 bits number of holders |
+//! | holders | 0–9 | blocks of each |
+//! | | 10–14 | number of each |
+//! | | 15 | line of their order |
+//! | order | 0–14 | of each: time of use, next in order, one before |
+//! | a list | 0 | next list |
+//! | | 1–15 | lines of holders |
 
 use super::line::{NONE, Pool};
 
@@ -18,15 +25,45 @@ pub(super) const RUN: usize = 64;
 const HASHES: usize = 8;
 /// Lines that a list names, after the next list.
 const LISTED: usize = 15;
+/// Further holders of a line.
+const PER_LINE: usize = 5;
 
+const FIRST_WORD: usize = 4;
+const FIRST_HALF: usize = 10;
 const MORE: usize = 14;
 const SIZES: usize = 15;
+const HOLDERS: usize = 10;
+const ORDER: usize = 15;
 
-/// Where what a holder has of a run is noted: a line, and a word in it.
+/// Where what a holder has of a run is noted: a line, the word of its blocks and the half of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     line: u32,
     word: usize,
+    half: usize,
+}
+
+impl Slot {
+    const fn of_first(node: u32) -> Self {
+        Self {
+            line: node,
+            word: FIRST_WORD,
+            half: FIRST_HALF,
+        }
+    }
+
+    const fn of(line: u32, at: usize) -> Self {
+        Self {
+            line,
+            word: at,
+            half: HOLDERS + at,
+        }
+    }
+
+    /// Whether it is the first, in the line of the run.
+    const fn first(self) -> bool {
+        self.word + HOLDERS != self.half
+    }
 }
 
 /// What a holder has of a run.
@@ -66,6 +103,20 @@ pub(super) fn hash_at(pool: &Pool, place: u32) -> u64 {
 #[inline]
 pub(super) fn hash(pool: &Pool, node: u32, at: usize) -> u64 {
     pool[pool[node].half(at / HASHES)].word(at % HASHES)
+}
+
+/// The line of the hash of the block at a place, if the place is one.
+#[inline]
+pub(super) fn line_of(pool: &Pool, place: u32) -> Option<u32> {
+    let (node, at) = run_of(place);
+    let line = pool[node].half(at / HASHES);
+    (line != NONE).then_some(line)
+}
+
+/// The hash of block `at` of a run, of whose line it is.
+#[inline]
+pub(super) fn hash_in(pool: &Pool, line: u32, at: usize) -> u64 {
+    pool[line].word(at % HASHES)
 }
 
 #[inline]
@@ -149,104 +200,136 @@ pub(super) fn matched(pool: &Pool, (node, at): (u32, usize), chain: &[super::Blo
 
 #[inline]
 pub(super) fn entry(pool: &Pool, slot: Slot) -> Entry {
-    let line = &pool[slot.line];
-    let half = 2 * slot.word;
+    let (mask, holder) = held(pool, slot);
+    let (order, half) = order(pool, slot);
+    let line = &pool[order];
     Entry {
-        mask: line.word(slot.word),
-        holder: line.half(half + 2),
-        stamp: line.half(half + 3),
-        newer: line.half(half + 4),
-        older: line.half(half + 5),
+        mask,
+        holder,
+        stamp: line.half(half),
+        newer: line.half(half + 1),
+        older: line.half(half + 2),
     }
 }
 
 pub(super) fn set_entry(pool: &mut Pool, slot: Slot, entry: Entry) {
     let line = &mut pool[slot.line];
-    let half = 2 * slot.word;
     line.set_word(slot.word, entry.mask);
-    line.set_half(half + 2, entry.holder);
-    line.set_half(half + 3, entry.stamp);
-    line.set_half(half + 4, entry.newer);
-    line.set_half(half + 5, entry.older);
+    line.set_half(slot.half, entry.holder);
+    let (order, half) = order(pool, slot);
+    let line = &mut pool[order];
+    line.set_half(half, entry.stamp);
+    line.set_half(half + 1, entry.newer);
+    line.set_half(half + 2, entry.older);
+}
+
+/// Where the time and order of use of a slot are: a line and a half in it.
+fn order(pool: &Pool, slot: Slot) -> (u32, usize) {
+    if slot.first() {
+        (slot.line, FIRST_HALF + 1)
+    } else {
+        (pool[slot.line].half(ORDER), 3 * slot.word)
+    }
 }
 
 /// Mask and holder of a slot.
 #[inline]
 pub(super) fn held(pool: &Pool, slot: Slot) -> (u64, u32) {
     let line = &pool[slot.line];
-    (line.word(slot.word), line.half(2 * slot.word + 2))
+    (line.word(slot.word), line.half(slot.half))
 }
 
 /// The slots of a run's holders.
+pub(super) fn slots(pool: &Pool, node: u32) -> impl Iterator<Item = Slot> {
+    let first = (holders(pool, node) > 0).then(|| Slot::of_first(node));
+    let further = lines(pool, node).flat_map(|(line, count)| (0..count).map(move |at| Slot::of(line, at)));
+    first.into_iter().chain(further)
+}
+
+/// Calls `f` with the mask and number of each holder.
 #[inline]
-pub(super) fn slots(pool: &Pool, node: u32) -> Slots<'_> {
-    Slots {
-        pool,
-        node,
-        count: holders(pool, node),
-        at: 0,
-        list: pool[node].half(MORE),
-        line: NONE,
+pub(super) fn each_held(pool: &Pool, node: u32, mut f: impl FnMut(u64, u32)) {
+    if holders(pool, node) == 0 {
+        return;
+    }
+    let line = &pool[node];
+    f(line.word(FIRST_WORD), line.half(FIRST_HALF));
+    for (line, count) in lines(pool, node) {
+        let line = &pool[line];
+        for at in 0..count {
+            f(line.word(at), line.half(HOLDERS + at));
+        }
     }
 }
 
-/// See [`slots`].
-#[derive(Debug)]
-pub(super) struct Slots<'a> {
-    pool: &'a Pool,
-    node: u32,
-    count: usize,
-    at: usize,
-    list: u32,
-    line: u32,
+/// The lines of a run's further holders, each with how many it has.
+fn lines(pool: &Pool, node: u32) -> Lines<'_> {
+    let further = holders(pool, node).saturating_sub(1);
+    Lines {
+        pool,
+        left: further,
+        listed: further > PER_LINE,
+        at: 0,
+        list: pool[node].half(MORE),
+    }
 }
 
-impl Iterator for Slots<'_> {
-    type Item = Slot;
+/// See [`lines`].
+struct Lines<'a> {
+    pool: &'a Pool,
+    left: usize,
+    listed: bool,
+    /// Place in the list.
+    at: usize,
+    list: u32,
+}
+
+impl Iterator for Lines<'_> {
+    type Item = (u32, usize);
 
     #[inline]
-    fn next(&mut self) -> Option<Slot> {
-        if self.at == self.count {
+    fn next(&mut self) -> Option<(u32, usize)> {
+        if self.left == 0 {
             return None;
         }
+        let count = self.left.min(PER_LINE);
+        self.left -= count;
+        if !self.listed {
+            return Some((self.list, count));
+        }
+        if self.at == LISTED {
+            self.list = self.pool[self.list].half(0);
+            self.at = 0;
+        }
         self.at += 1;
-        if self.at == 1 {
-            return Some(Slot {
-                line: self.node,
-                word: 4,
-            });
-        }
-        let further = self.at - 2;
-        if further.is_multiple_of(2) {
-            self.line = if self.count <= 3 {
-                self.list
-            } else {
-                let listed = further / 2 % LISTED;
-                if listed == 0 && further > 0 {
-                    self.list = self.pool[self.list].half(0);
-                }
-                self.pool[self.list].half(1 + listed)
-            };
-        }
-        Some(Slot {
-            line: self.line,
-            word: 3 * (further % 2),
-        })
+        Some((self.pool[self.list].half(self.at), count))
     }
 }
 
 pub(super) fn find(pool: &Pool, node: u32, holder: u32) -> Option<Slot> {
-    slots(pool, node).find(|slot| held(pool, *slot).1 == holder)
+    if holders(pool, node) == 0 {
+        return None;
+    }
+    if pool[node].half(FIRST_HALF) == holder {
+        return Some(Slot::of_first(node));
+    }
+    lines(pool, node).find_map(|(number, count)| {
+        let line = &pool[number];
+        let at = (0..count).find(|at| line.half(HOLDERS + at) == holder)?;
+        Some(Slot::of(number, at))
+    })
 }
 
 /// The blocks that anyone holds.
 pub(super) fn union(pool: &Pool, node: u32) -> u64 {
-    slots(pool, node).fold(0, |all, slot| all | held(pool, slot).0)
+    let mut all = 0;
+    each_held(pool, node, |mask, _| all |= mask);
+    all
 }
 
-/// The list that names the line of slot number `at` (from 1), and where in it.
+/// The list that names the line of holder number `at` (from 1), and where in it.
 fn listed(pool: &Pool, node: u32, at: usize) -> (u32, usize) {
-    let line = (at - 1) / 2;
+    let line = (at - 1) / PER_LINE;
     let mut list = pool[node].half(MORE);
     for _ in 0..line / LISTED {
         list = pool[list].half(0);
@@ -254,59 +337,52 @@ fn listed(pool: &Pool, node: u32, at: usize) -> (u32, usize) {
     (list, 1 + line % LISTED)
 }
 
-/// Slot number `at`, when there are `count`.
+/// Slot of holder number `at`, when there are `count`.
 fn slot(pool: &Pool, node: u32, (at, count): (usize, usize)) -> Slot {
     if at == 0 {
-        return Slot { line: node, word: 4 };
+        return Slot::of_first(node);
     }
-    let line = if count <= 3 {
+    let line = if count <= 1 + PER_LINE {
         pool[node].half(MORE)
     } else {
         let (list, at) = listed(pool, node, at);
         pool[list].half(at)
     };
-    Slot {
-        line,
-        word: 3 * ((at - 1) % 2),
-    }
+    Slot::of(line, (at - 1) % PER_LINE)
 }
 
 /// Adds a holder that is not there.
-pub(super) fn add(pool: &mut Pool, node: u32, entry: Entry) -> Slot {
+pub(super) fn add(pool: &mut Pool, node: u32, entry: Entry) {
     let count = holders(pool, node);
-    match count {
-        0 | 2 => {}
-        1 => {
-            let line = pool.take();
-            pool[node].set_half(MORE, line);
-        }
-        _ => list_more(pool, node, count),
+    if count > 0 && (count - 1).is_multiple_of(PER_LINE) {
+        add_line(pool, node, count);
     }
     let sizes = pool[node].half(SIZES);
     pool[node].set_half(SIZES, sizes + 0x100);
     let slot = slot(pool, node, (count, count + 1));
     set_entry(pool, slot, entry);
-    slot
 }
 
-/// Makes room for holder number `count`, at least the fourth.
-fn list_more(pool: &mut Pool, node: u32, count: usize) {
-    if count == 3 {
-        let list = pool.take();
-        let line = pool[node].half(MORE);
-        pool[list].set_half(1, line);
-        pool[node].set_half(MORE, list);
-    }
-    if count.is_multiple_of(2) {
+/// A line for holders from number `count` on.
+fn add_line(pool: &mut Pool, node: u32, count: usize) {
+    let line = pool.take();
+    let order = pool.take();
+    pool[line].set_half(ORDER, order);
+    let lines = (count - 1) / PER_LINE;
+    if lines == 0 {
+        pool[node].set_half(MORE, line);
         return;
     }
-    let lines = (count - 1) / 2;
-    if lines.is_multiple_of(LISTED) {
+    if lines == 1 {
+        let list = pool.take();
+        let before = pool[node].half(MORE);
+        pool[list].set_half(1, before);
+        pool[node].set_half(MORE, list);
+    } else if lines.is_multiple_of(LISTED) {
         let more = pool.take();
         let (last, _) = listed(pool, node, count - 1);
         pool[last].set_half(0, more);
     }
-    let line = pool.take();
     let (list, at) = listed(pool, node, count);
     pool[list].set_half(at, line);
 }
@@ -317,38 +393,33 @@ pub(super) fn remove(pool: &mut Pool, node: u32, gone: Slot) {
     let last = slot(pool, node, (count - 1, count));
     let moved = entry(pool, last);
     set_entry(pool, gone, moved);
-    match count {
-        1 | 3 => {}
-        2 => {
-            let line = pool[node].half(MORE);
-            pool.give_back(line);
-            pool[node].set_half(MORE, NONE);
-        }
-        _ => list_fewer(pool, node, count),
+    if count > 1 && (count - 2).is_multiple_of(PER_LINE) {
+        remove_line(pool, node, (last.line, count - 1));
     }
     let sizes = pool[node].half(SIZES);
     pool[node].set_half(SIZES, sizes - 0x100);
 }
 
-/// Gives back what the last of `count` holders, at least the fourth, took alone.
-fn list_fewer(pool: &mut Pool, node: u32, count: usize) {
-    if count.is_multiple_of(2) {
-        let (list, at) = listed(pool, node, count - 1);
-        let line = pool[list].half(at);
-        pool.give_back(line);
-        if at == 1 {
-            // The list names no other line; the one before it, which exists as four holders have two lines, is the last now.
-            let (before, _) = listed(pool, node, count - 2);
-            pool[before].set_half(0, NONE);
-            pool.give_back(list);
-        }
-    }
-    if count == 4 {
-        let list = pool[node].half(MORE);
-        let line = pool[list].half(1);
+/// Gives back the last line, whose only holder is number `at`.
+fn remove_line(pool: &mut Pool, node: u32, (line, at): (u32, usize)) {
+    let lines = (at - 1) / PER_LINE;
+    if lines > 0 && lines.is_multiple_of(LISTED) {
+        // Its list names no other; the one before it is the last now.
+        let (list, _) = listed(pool, node, at);
+        let (before, _) = listed(pool, node, at - 1);
+        pool[before].set_half(0, NONE);
         pool.give_back(list);
-        pool[node].set_half(MORE, line);
+    } else if lines == 1 {
+        let list = pool[node].half(MORE);
+        let first = pool[list].half(1);
+        pool[node].set_half(MORE, first);
+        pool.give_back(list);
+    } else if lines == 0 {
+        pool[node].set_half(MORE, NONE);
     }
+    let order = pool[line].half(ORDER);
+    pool.give_back(order);
+    pool.give_back(line);
 }
 
 #[cfg(test)]
@@ -367,7 +438,7 @@ mod tests {
         let keep = pool.take();
         let node = new(&mut pool, false);
         let free = pool.spare(0);
-        for most in [1, 2, 3, 4, 5, 31, 32, 33, 61, 62, 200] {
+        for most in [1, 2, 5, 6, 7, 8, 11, 12, 75, 76, 77, 81, 82, 200, 400] {
             for holder in 0..most {
                 let entry = Entry {
                     mask: 1 << (holder % 64),
@@ -376,8 +447,11 @@ mod tests {
                     newer: holder + 1,
                     older: holder + 2,
                 };
-                let slot = add(&mut pool, node, entry);
-                assert_eq!(find(&pool, node, holder), Some(slot));
+                add(&mut pool, node, entry);
+                assert_eq!(
+                    held(&pool, find(&pool, node, holder).unwrap()),
+                    (entry.mask, holder)
+                );
             }
             let mut left: Vec<u32> = (0..most).collect();
             while !left.is_empty() {

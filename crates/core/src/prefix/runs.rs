@@ -11,6 +11,9 @@ use super::{BlockHash, HOLDERS_MAX};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Runs that a look-up asks for at once.
+const AHEAD: usize = 4;
+
 /// Where knowledge comes from. A holder's places in the lists of [`Runs`] are kept apart by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -52,10 +55,10 @@ impl Runs {
             + queues * size_of::<Reverse<(u32, u32)>>()
     }
 
-    /// Lines that can be taken before more than `bytes_max` is in use.
+    /// Lines that can be taken before more than `bytes_max` is in use. A part is kept for the list of the table's buckets, of
+    /// which each has a line and goes with another of hashes, and for what is kept of each holder.
     pub(super) fn spare(&self, bytes_max: usize) -> usize {
-        let others = self.bytes() - self.pool.bytes();
-        self.pool.spare(bytes_max.saturating_sub(others))
+        self.pool.spare(bytes_max - bytes_max / 24)
     }
 
     /// What `holder` holds.
@@ -88,30 +91,64 @@ impl Runs {
         self.table.find(pool, hash.0, same).map(node::run_of)
     }
 
+    /// The places of the blocks at which the next runs of `chain` begin if they are full, asked for all at once so that the
+    /// reads of memory do not wait for each other.
+    #[inline]
+    fn look_ahead(&self, kind: Kind, chain: &[BlockHash]) -> [Option<(u32, usize)>; AHEAD] {
+        let pool = &self.pool;
+        let hash = |ahead: usize| chain.get(ahead * node::RUN);
+        let guess = |ahead| hash(ahead).and_then(|hash| self.table.guess(pool, hash.0));
+        let guesses: [Option<u32>; AHEAD] = std::array::from_fn(guess);
+        let lines = guesses.map(|place| place.map(|place| node::line_of(pool, place)));
+        std::array::from_fn(|ahead| {
+            let (hash, place, line) = (hash(ahead)?, guesses[ahead]?, lines[ahead]?);
+            let (node, at) = node::run_of(place);
+            let same = line.is_some_and(|line| node::hash_in(pool, line, at) == hash.0)
+                && node::exact(pool, node) == (kind == Kind::Exact);
+            if same {
+                Some((node, at))
+            } else {
+                self.find(kind, *hash)
+            }
+        })
+    }
+
     /// The leading blocks of `chain` that each holder has.
     pub(super) fn matches(&self, kind: Kind, chain: &[BlockHash], hits: &mut Hits) {
         let mut before = 0;
         while before < chain.len() {
-            let Some((node, at)) = self.find(kind, chain[before]) else {
-                return;
-            };
-            let matched = node::matched(&self.pool, (node, at), &chain[before..]);
-            let mut all_of_it = false;
-            for slot in node::slots(&self.pool, node) {
-                let (mask, holder) = node::held(&self.pool, slot);
-                let more = ((!(mask >> at)).trailing_zeros()).min(blocks(matched));
-                if before == 0 {
-                    hits.add(holder, more);
-                    all_of_it |= more == blocks(matched);
-                } else if hits.extend(holder, (blocks(before), more)) {
-                    all_of_it |= more == blocks(matched);
+            let from = before;
+            for (ahead, found) in self.look_ahead(kind, &chain[from..]).into_iter().enumerate() {
+                if before != from + ahead * node::RUN || before >= chain.len() {
+                    break;
                 }
+                let Some(place) = found else {
+                    return;
+                };
+                let matched = node::matched(&self.pool, place, &chain[before..]);
+                if !self.count_hits(place, (before, matched), hits) {
+                    return;
+                }
+                before += matched;
             }
-            if !all_of_it {
-                return;
-            }
-            before += matched;
         }
+    }
+
+    /// Counts `matched` blocks of a run after `before` blocks of others. Whether any holder has all of them.
+    #[inline]
+    fn count_hits(
+        &self,
+        (node, at): (u32, usize),
+        (before, matched): (usize, usize),
+        hits: &mut Hits,
+    ) -> bool {
+        let (before, whole) = (blocks(before), blocks(matched));
+        let mut all_of_it = false;
+        node::each_held(&self.pool, node, |mask, holder| {
+            let more = (!(mask >> at)).trailing_zeros().min(whole);
+            all_of_it |= hits.extend(holder, (before, more)) && more == whole;
+        });
+        all_of_it
     }
 
     /// Appends blocks to a run, as far as it has room; how many.
@@ -149,9 +186,11 @@ impl Runs {
             newer: NONE,
             older: NONE,
         };
-        let slot = node::add(&mut self.pool, node, entry);
+        node::add(&mut self.pool, node, entry);
         self.count(kind, holder, i64::from(mask.count_ones()));
-        self.link_newest(kind, (node, slot), holder);
+        if let Some(slot) = node::find(&self.pool, node, holder) {
+            self.link_newest(kind, (node, slot), holder);
+        }
         if !self.held(kind, holder).queued {
             self.held_mut(kind, holder).queued = true;
             self.queues[kind as usize].push(Reverse((stamp, holder)));

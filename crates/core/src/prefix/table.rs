@@ -57,6 +57,20 @@ fn candidates(line: &Line, tag: u8) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The first slot without an entry.
+const fn empty_slot(line: &Line) -> Option<usize> {
+    // The lowest mark is never wrong.
+    let low = equal_bytes(line.word(6), 0);
+    if low != 0 {
+        return Some(low.trailing_zeros() as usize / 8);
+    }
+    let high = equal_bytes(line.word(7), 0) & 0xffff_ffff;
+    if high != 0 {
+        return Some(8 + high.trailing_zeros() as usize / 8);
+    }
+    None
+}
+
 impl Table {
     #[allow(clippy::cast_possible_truncation, reason = "only low bits count")]
     fn bucket(&self, hash: u64) -> usize {
@@ -92,6 +106,12 @@ impl Table {
             at = line.half(NEXT);
         }
         None
+    }
+
+    /// The first place that may be that of `hash`.
+    #[inline]
+    pub(super) fn guess(&self, pool: &Pool, hash: u64) -> Option<u32> {
+        self.find(pool, hash, |_| true)
     }
 
     /// Adds the place of a hash that is not there.
@@ -166,9 +186,12 @@ impl Table {
             self.buckets.reserve_exact(count / 8 + 16);
         }
         self.buckets.push(new);
-        for (place, tag) in entries {
-            let to = node::hash_at(pool, place) & bit as u64 != 0;
-            put(pool, if to { new } else { old }, (place, tag));
+        // All hashes are read before any entry is written, so that the reads do not wait for each other.
+        let moves: SmallVec<[bool; 4 * SLOTS]> = (entries.iter())
+            .map(|(place, _)| node::hash_at(pool, *place) & bit as u64 != 0)
+            .collect();
+        for (entry, moves) in entries.into_iter().zip(moves) {
+            put(pool, if moves { new } else { old }, entry);
         }
     }
 
@@ -203,7 +226,7 @@ fn slot_of(line: &Line, place: u32) -> Option<usize> {
 fn put(pool: &mut Pool, mut at: u32, entry: (u32, u8)) {
     loop {
         let line = &mut pool[at];
-        if let Some(slot) = (0..SLOTS).find(|slot| tag(line, *slot) == 0) {
+        if let Some(slot) = empty_slot(line) {
             set(line, slot, entry);
             return;
         }

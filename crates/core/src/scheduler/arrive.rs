@@ -98,6 +98,7 @@ impl Scheduler {
                 retry_after: UNKNOWN_RETURN,
             },
             Err(Refusal::Unserved) => Verdict::Unserved,
+            Err(Refusal::Unfit(unfit)) => Verdict::Unfit(unfit),
         };
         self.refused(request, verdict, actions);
     }
@@ -186,8 +187,8 @@ impl Scheduler {
         };
         let means = &self.pools[endpoint.pool_at].means;
         hold.load = endpoint.engine.dispatched(now, what, means);
-        if let Some(work) = work.filter(|work| !work.blocks.is_empty()) {
-            self.prefixes.store(id.slot, &work.blocks, now);
+        if let Some(work) = work {
+            self.prompt_sent(id, work, take.cached);
         }
         self.touched.push(id.slot);
         request.attempts += 1;
@@ -215,7 +216,7 @@ impl Scheduler {
         let told = request.refused(verdict);
         // What the last attempt was a reason for, it stays a reason for.
         request.cause = request.cause.and(match verdict {
-            Verdict::Unavailable { .. } => FallbackOn::UNAVAILABLE,
+            Verdict::Unavailable { .. } | Verdict::Unfit(_) => FallbackOn::UNAVAILABLE,
             Verdict::Busy { .. } => FallbackOn::RATE_LIMIT,
             Verdict::Unserved | Verdict::NoRoute | Verdict::Relay { .. } => FallbackOn::NONE,
         });

@@ -158,7 +158,9 @@ impl Scheduler {
         let means = &mut self.pools[endpoint.pool_at].means;
         endpoint.engine.ended(now, (&attempt.hold.load, over), means);
         endpoint.ended(now, over.outcome, attempt.hold);
-        if endpoint.removed && endpoint.inflight == 0 {
+        let gone = endpoint.removed && endpoint.inflight == 0;
+        self.cache_lost(attempt.endpoint, over.outcome);
+        if gone {
             self.lingering.retain(|other| *other != slot);
             self.free.push(slot);
         }

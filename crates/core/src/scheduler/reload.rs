@@ -27,6 +27,7 @@ impl Scheduler {
             self.spec_seed = spec.seed;
             self.rng = Rng::new(self.seed ^ splitmix(spec.seed));
         }
+        self.limit_caches(spec);
         let pools = self.configure_endpoints(spec);
         let routes = self.configure_routes(spec, &pools);
         actions.push(Action::Configured(Bindings {
@@ -52,7 +53,11 @@ impl Scheduler {
             .collect();
         let mut pools = Vec::with_capacity(spec.pools.len());
         for pool in &spec.pools {
-            let pool = Arc::new(pool.clone());
+            let mut pool = pool.clone();
+            if pool.label_weight || pool.auto_weight {
+                pool.weigh_by_labels();
+            }
+            let pool = Arc::new(pool);
             let pool_at = self.pool_of(&pool.name);
             let ramps = serving.contains(&pool.name);
             let ids = (0..pool.endpoints.len())
@@ -81,10 +86,7 @@ impl Scheduler {
     fn pool_of(&mut self, name: &Arc<str>) -> usize {
         let found = self.pools.iter().position(|pool| pool.name == *name);
         found.unwrap_or_else(|| {
-            self.pools.push(Pool {
-                name: Arc::clone(name),
-                ..Pool::default()
-            });
+            self.pools.push(Pool::new(name));
             self.pools.len() - 1
         })
     }
@@ -105,7 +107,9 @@ impl Scheduler {
         endpoint.reconfigure(spec, pool, now);
         if joins && ramps {
             endpoint.ramp.start(now, pool.ramp);
+            self.start_even(slot, &pool.name);
         }
+        let endpoint = &mut self.endpoints[slot as usize];
         endpoint.start_probing(now, &mut self.rng);
         let id = endpoint.id;
         self.listed.push(slot);

@@ -134,6 +134,9 @@ impl Scheduler {
             weight_override: (endpoint.weight_override)
                 .map(|(_, until)| until)
                 .filter(|until| until.is_none_or(|until| now < until)),
+            weight_calibrated: (endpoint.calibrated)
+                .map(|(_, until)| until)
+                .filter(|until| until.is_none_or(|until| now < until)),
             penalty,
             dispatched: endpoint.counts.dispatched,
             succeeded: endpoint.counts.succeeded,
@@ -141,6 +144,7 @@ impl Scheduler {
             busy_seconds: endpoint.busy(now).as_secs_f64(),
             keys_cooling: endpoint.cooling.cooling(now),
             probe_failures: endpoint.probes.as_ref().map_or(0, |probes| probes.failures()),
+            heard_at: endpoint.engine.last().map(|(_, at)| at),
             live: live_view(&endpoint.engine, now, &self.pools[endpoint.pool_at].means).map(Box::new),
         }
     }

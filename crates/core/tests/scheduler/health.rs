@@ -68,6 +68,60 @@ fn weight_by_hand_ends_in_time() {
 }
 
 #[test]
+fn a_measured_weight_yields_to_a_hand_and_outlives_a_reload() {
+    let mut world = pair();
+    let weight = |millionths: u64| Some(Weight(millionths));
+    let calibrated = |until| Control::Calibrated {
+        weight: weight(1_333_333),
+        until,
+    };
+    world.control(0, 0, calibrated(None));
+    assert_eq!(world.view(0, 0).weight, Weight(1_333_333));
+    assert_eq!(world.view(0, 0).weight_calibrated, Some(None));
+    let by_hand = Control::Weight {
+        weight: weight(2_000_000),
+        until: Some(at(3_000)),
+    };
+    world.control(0, 0, by_hand);
+    assert_eq!(world.view(0, 0).weight, Weight(2_000_000), "a hand wins");
+    world.control(0, 0, calibrated(Some(at(5_000))));
+    assert_eq!(
+        world.view(0, 0).weight,
+        Weight(2_000_000),
+        "over a later measurement too"
+    );
+    world.until(3_000);
+    assert_eq!(
+        world.view(0, 0).weight,
+        Weight(1_333_333),
+        "and gives way to it at its end"
+    );
+    let spec = world.spec.clone();
+    world.configure(spec);
+    assert_eq!(world.view(0, 0).weight, Weight(1_333_333));
+    world.until(5_000);
+    assert_eq!(world.view(0, 0).weight, Weight::ONE);
+    assert_eq!(world.view(0, 0).weight_calibrated, None);
+}
+
+#[test]
+fn a_measured_weight_brings_nobody_back() {
+    let mut world = pair();
+    let mut spec = world.spec.clone();
+    spec.pools[0].endpoints[0].weight = Weight::ZERO;
+    world.configure(spec);
+    world.control(
+        0,
+        0,
+        Control::Calibrated {
+            weight: Some(Weight::ONE),
+            until: None,
+        },
+    );
+    assert_eq!(world.view(0, 0).state.kind, StateKind::Draining);
+}
+
+#[test]
 fn only_draining_is_unavailable() {
     let mut world = singles(1, |_, _| ());
     world.control(0, 0, Control::Drain);

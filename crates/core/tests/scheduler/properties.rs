@@ -72,6 +72,8 @@ fn moves() -> impl Strategy<Value = Move> {
             Just(Control::Drain), Just(Control::Resume), Just(Control::Resume),
             (0u64..3, prop::option::of(0u64..20_000)).prop_map(|(weight, until)| Control::Weight {
                 weight: Some(Weight(weight * 500_000)), until: until.map(at) }),
+            (1u64..3, prop::option::of(0u64..20_000)).prop_map(|(weight, until)| Control::Calibrated {
+                weight: Some(Weight(weight * 500_000)), until: until.map(at) }),
         ]).prop_map(|(endpoint, command)| Move::Control { endpoint, command }),
         1 => any::<u8>().prop_map(Move::Configure),
         4 => (0u16..3000).prop_map(Move::Pass),
@@ -404,7 +406,7 @@ impl Model {
                 match command {
                     Control::Drain => drop(self.drained.insert(endpoint)),
                     Control::Resume => drop(self.drained.remove(&endpoint)),
-                    Control::Weight { .. } => {}
+                    Control::Weight { .. } | Control::Calibrated { .. } => {}
                 }
                 self.step(Event::Control { endpoint, command });
             }

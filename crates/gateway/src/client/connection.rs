@@ -45,6 +45,8 @@ pub(crate) enum Way {
     Connection(Socket),
     /// Over a stream of an HTTP/2 connection.
     Stream(Rc<Stream>),
+    /// To nobody's connection: the gateway itself has asked.
+    Own,
 }
 
 impl Client {
@@ -53,13 +55,14 @@ impl Client {
         match &self.way {
             Way::Connection(socket) => socket.is_clogged(),
             Way::Stream(stream) => stream.holds_bytes(),
+            Way::Own => false,
         }
     }
 
     /// What the held answers of its connection take, where there may be many at once.
     pub(crate) fn held(&self) -> Option<&Arc<BodyMemory>> {
         match &self.way {
-            Way::Connection(_) => None,
+            Way::Connection(_) | Way::Own => None,
             Way::Stream(stream) => Some(stream.held()),
         }
     }
@@ -72,8 +75,11 @@ impl Client {
     /// The request has ended, though its answer may not be written yet: until then it counts as running.
     pub(crate) fn answered(&self, lifecycle: &Lifecycle) {
         self.exchange.ended();
-        if let Way::Stream(stream) = &self.way {
-            stream.answered(lifecycle);
+        match &self.way {
+            Way::Connection(_) => {}
+            Way::Stream(stream) => stream.answered(lifecycle),
+            // What has been read is all there is to be done.
+            Way::Own => lifecycle.ended(),
         }
     }
 }

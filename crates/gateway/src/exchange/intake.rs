@@ -157,6 +157,32 @@ pub(crate) async fn take(
     look(flight, (api, protocol), parts, (body, presented_key, chosen))
 }
 
+/// Takes in a request of the gateway itself, which needs no key, for one endpoint.
+pub(crate) fn own(
+    mut flight: Flight,
+    (api, only): (Api, Only),
+    request: Request<Bytes>,
+) -> Result<(Flight, Intake), Box<Refused>> {
+    let (parts, body) = request.into_parts();
+    let protocol = api.client_protocol(&parts.headers);
+    flight.record.api = Some(api);
+    match look(
+        flight,
+        (api, protocol),
+        parts,
+        (Arrived::Whole(body, None), None, None),
+    )? {
+        (flight, Taken::Inference(mut intake)) => {
+            intake.only = Some(only);
+            Ok((flight, *intake))
+        }
+        (flight, Taken::Models(_)) => {
+            let error = ErrorBody::internal();
+            Err(refuse(flight, protocol, error, Outcome::ClientError))
+        }
+    }
+}
+
 /// A body, or as much of it as it takes to know where it goes.
 enum Arrived {
     /// All of it, and what it takes of the memory for bodies.

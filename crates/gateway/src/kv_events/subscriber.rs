@@ -5,6 +5,7 @@ use super::replay::{Replay, Reply};
 use super::source;
 use super::status::Status;
 use crate::gateway::Gateway;
+use crate::tokens::Told;
 use bytes::Bytes;
 use std::future::pending;
 use std::rc::Rc;
@@ -34,6 +35,7 @@ pub(super) struct Subscriber {
     id: EndpointId,
     replay_at: Option<Place>,
     status: Arc<Status>,
+    told: Arc<Told>,
     follower: Follower,
     link: Option<Link>,
     replay: Option<Replay>,
@@ -56,13 +58,14 @@ impl Subscriber {
     pub(super) fn new(
         gateway: Arc<Gateway>,
         id: EndpointId,
-        (replay_at, status): (Option<Place>, Arc<Status>),
+        (replay_at, status, told): (Option<Place>, Arc<Status>, Arc<Told>),
     ) -> Self {
         Self {
             gateway,
             id,
             replay_at,
             status,
+            told,
             follower: Follower::new(BLOCKS_MAX),
             link: None,
             replay: None,
@@ -175,9 +178,12 @@ impl Subscriber {
             (None, None) if !self.follower.asking() => self.due = None,
             (None, _) => {}
         }
-        let told = !self.changes.is_empty();
+        let news = !self.changes.is_empty();
+        if news {
+            self.told.note(&self.follower);
+        }
         self.tell().await;
-        let lag = told.then(|| lag(self.follower.seconds())).flatten();
+        let lag = news.then(|| lag(self.follower.seconds())).flatten();
         self.status.update(&self.follower, (self.faults, lag));
     }
 
@@ -228,14 +234,15 @@ fn parts(change: Change) -> Vec<CacheChange> {
             .chunks(TOLD_MAX)
             .map(|piece| CacheChange::Removed { blocks: named(piece) })
             .collect(),
-        Change::Cleared | Change::Lost => vec![CacheChange::Cleared],
+        Change::Cleared => vec![CacheChange::Cleared],
+        Change::Lost => vec![CacheChange::Lost],
     }
 }
 
 fn size(change: &CacheChange) -> usize {
     match change {
         CacheChange::Stored { blocks, .. } | CacheChange::Removed { blocks } => blocks.len(),
-        CacheChange::Cleared => 1,
+        CacheChange::Cleared | CacheChange::Lost => 1,
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>) {
                 followed.task.abort();
                 gateway.kv.remove(*id);
                 // An endpoint that is gone holds nothing anyway.
-                let changes = vec![CacheChange::Cleared];
+                let changes = vec![CacheChange::Lost];
                 gateway.tell(Event::Cache {
                     endpoint: *id,
                     changes,
@@ -48,7 +48,9 @@ pub(crate) async fn run(gateway: Arc<Gateway>) {
             }
             let status = Arc::new(Status::new(upstream.pool_name(), &upstream.name));
             gateway.kv.add(upstream.id, status.clone());
-            let subscriber = Subscriber::new(gateway.clone(), upstream.id, (events.replay.clone(), status));
+            let told = upstream.pool.blocks.told.clone();
+            let of = (events.replay.clone(), status, told);
+            let subscriber = Subscriber::new(gateway.clone(), upstream.id, of);
             let task = tokio::task::spawn_local(subscriber.run(events.source.clone())).abort_handle();
             followed.insert(
                 upstream.id,

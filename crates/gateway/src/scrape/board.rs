@@ -34,6 +34,8 @@ pub(crate) struct Found {
     pub(crate) values: Values,
     /// Loaded adapters; none: it does not say.
     pub(crate) adapters: Option<Vec<Arc<str>>>,
+    /// Of the whole page.
+    pub(crate) digest: u64,
 }
 
 /// One page, as far as this endpoint goes.

@@ -37,6 +37,7 @@ pub(super) fn read(page: &Page, upstream: &Upstream, body: &[u8]) -> Result<Foun
                 Some(reading) => Ok(Found {
                     values: reading.values,
                     adapters: reading.adapters.map(loaded),
+                    digest: digest(body),
                 }),
                 None => Err(Fault::Absent(
                     "it holds none of the metrics that are known".to_owned(),
@@ -61,11 +62,23 @@ pub(super) fn read(page: &Page, upstream: &Upstream, body: &[u8]) -> Result<Foun
                 )),
                 _ => Ok(Found {
                     values,
-                    adapters: None,
+                    ..Found::default()
                 }),
             }
         }
     }
+}
+
+/// Tells two pages of one engine apart, eight bytes at a time; nobody gains from a collision.
+fn digest(page: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (chunks, rest) = page.as_chunks::<8>();
+    let mix = |digest: u64, word: u64| (digest.rotate_left(5) ^ word).wrapping_mul(ODD);
+    let whole = chunks.iter().fold(page.len() as u64, |digest, chunk| {
+        mix(digest, u64::from_le_bytes(*chunk))
+    });
+    rest.iter()
+        .fold(whole, |digest, byte| mix(digest, u64::from(*byte)))
 }
 
 /// Adapters that are there, in order: those with requests in the batch, and those whose requests wait.
@@ -102,6 +115,7 @@ pub(super) fn reading(engine: Option<&Found>, gpu: Option<&Found>) -> Reading {
         generated_tokens: total(Signal::GenerationTokens),
         adapters: engine.and_then(|found| found.adapters.clone()),
         max_adapters: count(Signal::MaxAdapters),
+        digest: engine.map(|found| found.digest),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::upstream::alert;
 use crate::upstream::connect::{ConnectError, connect_once};
 use crate::upstream::link::{Incoming, Link, RequestBody};
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, HOST, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use secrecy::ExposeSecret;
@@ -181,6 +181,8 @@ async fn body(link: &mut Link, response: Response<Incoming>) -> Result<Bytes, Fa
             Fault::Failing(text)
         });
     }
+    let framed = [CONTENT_LENGTH, TRANSFER_ENCODING];
+    let framed = framed.iter().any(|name| response.headers().contains_key(name));
     let mut body = response.into_body();
     let mut page = BytesMut::new();
     link.drive(async move {
@@ -192,6 +194,10 @@ async fn body(link: &mut Link, response: Response<Incoming>) -> Result<Bytes, Fa
             if page.len() > PAGE_MAX {
                 return Err(Fault::Absent(format!("it is larger than {} MiB", PAGE_MAX >> 20)));
             }
+        }
+        // A last line without its end is cut off, unless the answer says where it ends and came that far.
+        if framed && page.last() != Some(&b'\n') {
+            page.extend_from_slice(b"\n");
         }
         Ok(page.freeze())
     })

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weighbridge_core::Time;
-use weighbridge_core::view::FleetView;
+use weighbridge_core::view::{EndpointView, FleetView};
 
 /// What one page says of an endpoint. Own counts stand elsewhere and are never put together with these.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -33,8 +33,18 @@ pub struct SignalsShown {
 }
 
 /// By page: `engine`, `gpu`. Pages that do not exist or were not asked yet are absent.
-pub(crate) fn shown(upstream: &Upstream, now: Time) -> BTreeMap<&'static str, SignalsShown> {
-    let of = |source: Source| Some((source.as_str(), page(upstream.signals.at(source)?, now)));
+pub(crate) fn shown(
+    upstream: &Upstream,
+    (view, endpoint): (&FleetView, &EndpointView),
+) -> BTreeMap<&'static str, SignalsShown> {
+    let of = |source: Source| {
+        let mut at = upstream.signals.at(source)?;
+        if let (Source::Engine, Some((_, read_at)), Some(heard)) = (source, &mut at.last, endpoint.heard_at) {
+            // A page that is there but frozen has told nothing since.
+            *read_at = heard.min(*read_at);
+        }
+        Some((source.as_str(), page(at, view.now)))
+    };
     Source::ALL.into_iter().filter_map(of).collect()
 }
 
@@ -131,7 +141,7 @@ fn lines<'a>(snapshot: &'a Snapshot, view: &'a FleetView) -> Vec<Line<'a>> {
         if !seen.insert((&endpoint.pool, &endpoint.name)) {
             continue;
         }
-        for (source, shown) in shown(upstream, view.now) {
+        for (source, shown) in shown(upstream, (view, endpoint)) {
             lines.push(Line {
                 pool: &endpoint.pool,
                 endpoint: &endpoint.name,

@@ -241,13 +241,20 @@ async fn run(
 }
 
 async fn publisher(place: &Place) -> PubSocket {
-    let mut socket = PubSocket::new();
-    if place.bind {
-        drop(socket.bind(&place.address).await.expect("an address"));
-    } else {
-        socket.connect(&place.address).await.expect("a subscriber");
+    // The socket before it lets go of its port a moment after it is dropped.
+    for _ in 0..500 {
+        let mut socket = PubSocket::new();
+        let done = if place.bind {
+            socket.bind(&place.address).await.map(drop)
+        } else {
+            socket.connect(&place.address).await
+        };
+        if done.is_ok() {
+            return socket;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    socket
+    panic!("{} cannot be had", place.address)
 }
 
 fn message(mut parts: Vec<Bytes>, sent: &Sent) -> ZmqMessage {

@@ -162,7 +162,7 @@ fn every_command_has_an_example_and_later_ones_are_refused_by_name() {
             "{help}"
         );
     }
-    for command in ["calibrate", "train", "experts", "import"] {
+    for command in ["train", "experts", "import"] {
         for rest in [&[][..], &["--help"], &["plan", "--trace", "f", "x"]] {
             let output = run_alone(&[&[command], rest].concat(), &[]);
             bad(&output, 2, &[&format!("`{command}` is not supported yet")]);

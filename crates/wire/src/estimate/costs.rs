@@ -84,7 +84,9 @@ const IDEOGRAPHS: u8 = 32;
 const KANA_BEGUN: u8 = 33;
 const INDICS: u8 = 34;
 const SIGNS: u8 = 35;
-pub(super) const STATES: u8 = 36;
+/// Marks between ideographs, full-width ones among them.
+const WIDE_MARKS: u8 = 36;
+pub(super) const STATES: u8 = 37;
 
 /// The first state of a run, and the number of lengths that are told apart.
 #[derive(Clone, Copy)]
@@ -148,7 +150,7 @@ const fn behind(state: u8) -> Behind {
         ONE_SPACE => Behind::Space,
         SPACES => Behind::Spaces,
         LINE => Behind::Line,
-        IDEOGRAPHS | KANA_BEGUN => Behind::Ideograph,
+        IDEOGRAPHS | KANA_BEGUN | WIDE_MARKS => Behind::Ideograph,
         _ if NUMBER.len(state) > 0 => Behind::Number,
         _ if MARKS.len(state) == 1 => Behind::Mark,
         _ if MARKS.len(state) > 1 => Behind::Marks,
@@ -166,7 +168,7 @@ const fn step(state: u8, class: u8) -> (u8, u8) {
         DIGIT => digit(state),
         APOSTROPHE if WORD.len(state) + CAPITALS.len(state) > 0 => (MARKS.at(1), 36),
         APOSTROPHE | MARK => mark(state),
-        INSIDE_80 if state == KANA_BEGUN => (IDEOGRAPHS, 47),
+        INSIDE_80 if state == KANA_BEGUN => (WIDE_MARKS, 49),
         INSIDE if state == KANA_BEGUN => (IDEOGRAPHS, 40),
         INSIDE_80 | INSIDE => (state, 0),
         ACCENTED => accented(state),
@@ -174,10 +176,10 @@ const fn step(state: u8, class: u8) -> (u8, u8) {
         INDIC => (INDICS, 48),
         SIGN => (SIGNS, 40),
         KANA => (KANA_BEGUN, 0),
-        IDEOGRAPH if matches!(state, IDEOGRAPHS | KANA_BEGUN) => (IDEOGRAPHS, 42),
-        IDEOGRAPH => (IDEOGRAPHS, 70),
+        IDEOGRAPH => ideograph(state),
         HANGUL => (IDEOGRAPHS, 46),
-        FULL_WIDTH => (IDEOGRAPHS, 58),
+        FULL_WIDTH if state == WIDE_MARKS => (WIDE_MARKS, 39),
+        FULL_WIDTH => (WIDE_MARKS, 49),
         _ => (SIGNS, 115),
     }
 }
@@ -198,6 +200,7 @@ const fn new_line(state: u8) -> (u8, u8) {
         Behind::Line => 10,
         Behind::Mark | Behind::Marks => 10,
         Behind::Space | Behind::Spaces => 11,
+        Behind::Ideograph => 26,
         _ => 66,
     };
     (LINE, cost)
@@ -272,6 +275,16 @@ const fn letter(state: u8) -> (u8, u8) {
             (next, FURTHER[LETTERS.len(next) as usize])
         }
     }
+}
+
+const fn ideograph(state: u8) -> (u8, u8) {
+    let cost = match state {
+        IDEOGRAPHS | KANA_BEGUN => 41,
+        WIDE_MARKS => 62,
+        LINE => 44,
+        _ => 80,
+    };
+    (IDEOGRAPHS, cost)
 }
 
 /// A space before a number is a token of its own.

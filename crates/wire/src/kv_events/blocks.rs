@@ -60,6 +60,9 @@ struct Held {
     ambiguous: bool,
 }
 
+/// Most adapters that are remembered.
+const ADAPTERS_MAX: usize = 256;
+
 /// The blocks that one engine holds.
 #[derive(Debug)]
 pub struct Blocks {
@@ -68,6 +71,8 @@ pub struct Blocks {
     blocks_max: usize,
     /// Groups of layers that do not keep whole prefixes: their removals say nothing of a prefix. Few.
     windowed: Vec<u32>,
+    /// Roots of the adapters that blocks were stored for.
+    adapters: Vec<u64>,
     placed: Placed,
 }
 
@@ -80,6 +85,7 @@ impl Blocks {
             block_size: None,
             blocks_max,
             windowed: Vec::new(),
+            adapters: Vec::new(),
             placed: Placed::default(),
         }
     }
@@ -100,6 +106,12 @@ impl Blocks {
     #[must_use]
     pub fn block_size(&self) -> Option<u32> {
         self.block_size
+    }
+
+    /// [`chain::root`]s of the adapters that blocks were stored for, the first few hundred.
+    #[must_use]
+    pub fn adapters(&self) -> &[u64] {
+        &self.adapters
     }
 
     /// What became of all blocks so far.
@@ -148,6 +160,7 @@ impl Blocks {
             self.placed.other_size += count;
             return;
         }
+        self.note_adapter(stored.root);
         let mut parent = match stored.parent.map(|name| self.held.get(&name)) {
             None => None,
             Some(Some(held)) if !held.ambiguous => Some(held.name),
@@ -177,6 +190,13 @@ impl Blocks {
             parent = Some(name);
         }
         run.end(None, changes);
+    }
+
+    fn note_adapter(&mut self, root: u64) {
+        let news = root != chain::root(None) && !self.adapters.contains(&root);
+        if news && self.adapters.len() < ADAPTERS_MAX {
+            self.adapters.push(root);
+        }
     }
 
     fn hold(&mut self, theirs: u64, name: u64) -> Fate {

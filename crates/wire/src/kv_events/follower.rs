@@ -166,6 +166,12 @@ impl Follower {
         self.blocks.block_size()
     }
 
+    /// [`chain::root`](super::chain::root)s of the adapters that blocks were stored for, the first few hundred.
+    #[must_use]
+    pub fn adapters(&self) -> &[u64] {
+        self.blocks.adapters()
+    }
+
     /// What was seen.
     #[must_use]
     pub fn counts(&self) -> FollowerCounts {

@@ -85,7 +85,7 @@ pub const SGLANG: Table = Table {
     ],
 };
 
-/// llama.cpp (`--metrics`). Newer releases do not say how full the cache is.
+/// llama.cpp (`--metrics`). Newer releases do not say how full the cache is, but how much of the prompts was in it.
 pub const LLAMACPP: Table = Table {
     engine: "llama.cpp",
     path: "/metrics",
@@ -95,6 +95,8 @@ pub const LLAMACPP: Table = Table {
         Entry::seen(Signal::Waiting, "llamacpp:requests_deferred"),
         Entry::seen(Signal::Running, "llamacpp:requests_processing"),
         Entry::sample(Signal::KvUsage, "llamacpp:kv_cache_usage_ratio"),
+        Entry::seen(Signal::PrefixHits, "llamacpp:prompt_tokens_cached_total"),
+        Entry::seen(Signal::PrefixMisses, "llamacpp:prompt_tokens_total"),
         Entry::seen(Signal::PromptTokens, "llamacpp:prompt_tokens_total"),
         Entry::seen(Signal::GenerationTokens, "llamacpp:tokens_predicted_total"),
         Entry::seen(Signal::InterTokenSum, "llamacpp:tokens_predicted_seconds_total"),

@@ -15,5 +15,7 @@ mod recorded;
 #[cfg(test)]
 mod recordings;
 #[cfg(test)]
+mod signals_doc;
+#[cfg(test)]
 mod splitting;
 mod unasked;

@@ -2,7 +2,7 @@
 
 use crate::recorded;
 use weighbridge_wire::metrics::{
-    Entry, GpuReading, GpuSelect, Names, Reading, Signal, Table, engines, read, read_gpus, samples,
+    Entry, GpuReading, GpuSelect, Names, Origin, Reading, Signal, Table, engines, read, read_gpus, samples,
 };
 
 fn page(file: &str) -> Vec<u8> {
@@ -277,5 +277,109 @@ fn a_page_that_is_none_says_nothing() {
         "vllm:num_requests_waiting 12",
     ] {
         assert!(read(page.as_bytes(), &names, 1)[0].is_empty(), "{page}");
+    }
+}
+
+/// llama.cpp (build 11434) with 4 slots and 7 requests, a moment after they came.
+#[test]
+fn llama_cpp_as_it_is_now() {
+    let page = b"# HELP llamacpp:prompt_tokens_total Of prompts.\n# TYPE llamacpp:prompt_tokens_total counter\n\
+        llamacpp:prompt_tokens_total 172\nllamacpp:prompt_tokens_cached_total 0\nllamacpp:prompt_seconds_total 1.12243\n\
+        llamacpp:tokens_predicted_total 0\nllamacpp:tokens_predicted_seconds_total 0\nllamacpp:n_decode_total 24\n\
+        llamacpp:prompt_tokens_seconds 153.239\nllamacpp:requests_processing 4\nllamacpp:requests_deferred 3\n\
+        llamacpp:n_busy_slots_per_decode 4\n";
+    let wanted = [
+        (Signal::Waiting, 3.0),
+        (Signal::Running, 4.0),
+        (Signal::PrefixQueries, 172.0),
+        (Signal::PrefixHits, 0.0),
+        (Signal::PromptTokens, 172.0),
+        (Signal::GenerationTokens, 0.0),
+        (Signal::InterTokenSum, 0.0),
+        (Signal::InterTokenCount, 0.0),
+    ];
+    assert_eq!(values(&whole(page, &engines::LLAMACPP)), wanted);
+}
+
+/// The same process after they were answered, and one of them once more.
+#[test]
+fn llama_cpp_tells_what_its_cache_was_good_for() {
+    let page = b"llamacpp:prompt_tokens_total 206\nllamacpp:prompt_tokens_cached_total 138\n\
+        llamacpp:tokens_predicted_total 848\nllamacpp:tokens_predicted_seconds_total 294.723\n\
+        llamacpp:requests_processing 0\nllamacpp:requests_deferred 0\n";
+    let reading = whole(page, &engines::LLAMACPP);
+    let told = |signal| reading.values.get(signal);
+    assert_eq!(
+        (told(Signal::PrefixHits), told(Signal::PrefixQueries)),
+        (Some(138.0), Some(344.0))
+    );
+    assert_eq!(
+        (told(Signal::GenerationTokens), told(Signal::InterTokenSum)),
+        (Some(848.0), Some(294.723))
+    );
+}
+
+/// vLLM 0.32 on a CPU, `--max-num-seqs 8`, with 14 requests that share two blocks of 32 tokens.
+const VLLM_032: &[u8] = br#"# HELP vllm:num_requests_running Of the engine.
+# TYPE vllm:num_requests_running gauge
+python_gc_objects_collected_total{generation="0"} 13321.0
+process_resident_memory_bytes 1.103728640e+09
+vllm:num_requests_running{engine="0",model_name="tiny"} 8.0
+vllm:num_requests_waiting{engine="0",model_name="tiny"} 6.0
+vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="capacity"} 6.0
+vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="deferred"} 0.0
+vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.0010071108127078787
+vllm:prefix_cache_queries_total{engine="0",model_name="tiny"} 457.0
+vllm:prefix_cache_queries_created{engine="0",model_name="tiny"} 1.7960011199638355e+09
+vllm:prefix_cache_hits_total{engine="0",model_name="tiny"} 224.0
+vllm:external_prefix_cache_queries_total{engine="0",model_name="tiny"} 0.0
+vllm:num_preemptions_total{engine="0",model_name="tiny"} 0.0
+vllm:prompt_tokens_total{engine="0",model_name="tiny"} 457.0
+vllm:generation_tokens_total{engine="0",model_name="tiny"} 617.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.001",model_name="tiny"} 0.0
+vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 8.0
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="tiny"} 2.1675631999969482
+vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} 609.0
+vllm:inter_token_latency_seconds_sum{engine="0",model_name="tiny"} 20.924365262995707
+vllm:cache_config_info{_block_size_resolved="True",block_size="32",engine="0",hash_block_size="None",kv_cache_dtype_skip_layers="[]",kv_cache_max_concurrency="512.0",kv_cache_size_tokens="1048576",num_gpu_blocks="32768",num_gpu_blocks_override="None"} 1.0
+"#;
+
+#[test]
+fn vllm_as_it_is_now() {
+    let wanted = [
+        (Signal::Waiting, 6.0),
+        (Signal::Running, 8.0),
+        (Signal::KvUsage, 0.001_007_110_812_707_878_7),
+        (Signal::PrefixQueries, 457.0),
+        (Signal::PrefixHits, 224.0),
+        (Signal::BlockSize, 32.0),
+        (Signal::CacheBlocks, 32_768.0),
+        (Signal::CacheTokens, 1_048_576.0),
+        (Signal::Preemptions, 0.0),
+        (Signal::PromptTokens, 457.0),
+        (Signal::GenerationTokens, 617.0),
+        (Signal::FirstTokenSum, 2.167_563_199_996_948_2),
+        (Signal::FirstTokenCount, 8.0),
+        (Signal::InterTokenSum, 20.924_365_262_995_707),
+        (Signal::InterTokenCount, 609.0),
+    ];
+    let reading = whole(VLLM_032, &engines::VLLM);
+    assert_eq!(values(&reading), wanted);
+    assert_eq!(reading.adapters, None);
+}
+
+#[test]
+fn every_name_that_is_marked_as_seen_is_on_a_page_that_was_seen() {
+    let llamacpp = "llamacpp:requests_deferred llamacpp:requests_processing llamacpp:prompt_tokens_total \
+        llamacpp:prompt_tokens_cached_total llamacpp:tokens_predicted_total llamacpp:tokens_predicted_seconds_total";
+    let vllm = String::from_utf8(VLLM_032.to_vec()).unwrap();
+    for entry in engines::ALL.iter().flat_map(|table| table.entries) {
+        if entry.origin == Origin::Seen {
+            assert!(
+                vllm.contains(&format!("{}{{", entry.name)) || llamacpp.contains(&*entry.name),
+                "{}",
+                entry.name
+            );
+        }
     }
 }

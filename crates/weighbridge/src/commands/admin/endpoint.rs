@@ -101,7 +101,7 @@ fn of(endpoint: &Value) -> Named {
 }
 
 /// Percent-encodes everything but what no part of a path needs encoded.
-fn encode(name: &str) -> String {
+pub(crate) fn encode(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {

@@ -17,6 +17,8 @@ mod only;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod ranks;
+#[cfg(test)]
 mod records;
 #[cfg(test)]
 mod reload;
@@ -24,5 +26,7 @@ mod reload;
 mod shares;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod told;
 #[cfg(test)]
 mod world;

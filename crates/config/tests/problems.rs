@@ -142,7 +142,6 @@ fn what_comes_later_is_refused_by_name() {
             "pools[0].endpoints[0].ranks",
             "ranks",
         ),
-        (route("targets: [a], preset: auto"), "routes[0].preset", "preset"),
         (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),
         (route("targets: [a], hedge: {}"), "routes[0].hedge", "hedge"),
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),

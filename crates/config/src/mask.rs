@@ -209,20 +209,21 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ),
         ("fail_open", json!(spec.fail_open)),
         ("ramp", time(spec.ramp)),
-        (
-            "tokenizer",
-            pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
-                object([
-                    ("path", json!(tokenizer.path)),
-                    ("chat_template", json!(tokenizer.chat_template)),
-                ])
-            }),
-        ),
+        ("tokenizer", show_tokenizer(pool)),
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
         ("timeouts", show_timeouts(&pool.timeouts)),
         ("scrape", show_scrape(pool.scrape.as_ref())),
     ])
+}
+
+fn show_tokenizer(pool: &Pool) -> Value {
+    pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+        object([
+            ("path", json!(tokenizer.path)),
+            ("chat_template", json!(tokenizer.chat_template)),
+        ])
+    })
 }
 
 fn show_timeouts(timeouts: &Timeouts) -> Value {

@@ -207,6 +207,15 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
     ])
 }
 
+fn show_tokenizer(pool: &Pool) -> Value {
+    pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+        object([
+            ("path", json!(tokenizer.path)),
+            ("chat_template", json!(tokenizer.chat_template)),
+        ])
+    })
+}
+
 fn show_timeouts(timeouts: &Timeouts) -> Value {
     object([
         ("connect", time(timeouts.connect)),

@@ -72,6 +72,8 @@ impl PartialEq for Discovered {
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
             && self.endpoint.ranks == other.endpoint.ranks
+            && self.endpoint.gpus == other.endpoint.gpus
+            && self.endpoint.kv_events == other.endpoint.kv_events
     }
 }
 
@@ -160,6 +162,8 @@ impl Dns {
                 labels: self.labels.clone(),
                 ranks: None,
                 rank: None,
+                gpus: None,
+                kv_events: None,
             },
         }
     }

@@ -15,6 +15,7 @@ impl Kind {
             Self::Ollama => "ollama",
             Self::TrtLlm => "trtllm",
             Self::MistralRs => "mistralrs",
+            Self::LmDeploy => "lmdeploy",
             Self::OpenAi => "openai",
             Self::Anthropic => "anthropic",
             Self::Gemini => "gemini",
@@ -28,9 +29,13 @@ impl Kind {
     pub const fn protocols(self) -> Protocols {
         match self {
             Self::Vllm | Self::Sglang | Self::LlamaCpp | Self::Generic => Protocols::ANY,
-            Self::Tgi | Self::Ollama | Self::TrtLlm | Self::MistralRs | Self::OpenAi | Self::Azure => {
-                Protocols::OPENAI
-            }
+            Self::Tgi
+            | Self::Ollama
+            | Self::TrtLlm
+            | Self::MistralRs
+            | Self::LmDeploy
+            | Self::OpenAi
+            | Self::Azure => Protocols::OPENAI,
             Self::Anthropic => Protocols::ANTHROPIC,
             Self::Gemini => Protocols::NONE,
         }
@@ -40,9 +45,13 @@ impl Kind {
     #[must_use]
     pub fn probe(self) -> Option<Probe> {
         let path = match self {
-            Self::Vllm | Self::Sglang | Self::LlamaCpp | Self::Tgi | Self::TrtLlm | Self::MistralRs => {
-                "/health"
-            }
+            Self::Vllm
+            | Self::Sglang
+            | Self::LlamaCpp
+            | Self::Tgi
+            | Self::TrtLlm
+            | Self::MistralRs
+            | Self::LmDeploy => "/health",
             Self::Ollama => "/",
             Self::Generic => return Some(Probe::Tcp),
             Self::OpenAi | Self::Anthropic | Self::Gemini | Self::Azure => return None,
@@ -51,5 +60,25 @@ impl Kind {
             path: path.to_owned(),
             expect: Vec::new(),
         })
+    }
+
+    /// Path of its metrics; none: it has none that tell of its load.
+    #[must_use]
+    pub const fn metrics(self) -> Option<&'static str> {
+        match self {
+            Self::Vllm | Self::Sglang | Self::LlamaCpp | Self::Tgi | Self::MistralRs | Self::LmDeploy => {
+                Some("/metrics")
+            }
+            Self::TrtLlm => Some("/prometheus/metrics"),
+            Self::Ollama | Self::OpenAi | Self::Anthropic | Self::Gemini | Self::Azure | Self::Generic => {
+                None
+            }
+        }
+    }
+
+    /// Whether it is somebody else's service.
+    #[must_use]
+    pub const fn is_provider(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Anthropic | Self::Gemini | Self::Azure)
     }
 }

@@ -5,8 +5,10 @@
 //! JSON [`schema`]) → [`Config`] (`resolve`).
 
 pub mod discovery;
+pub mod kv_events;
 pub mod problems;
 pub mod resolved;
+pub mod scrape;
 
 mod address;
 mod certificates;

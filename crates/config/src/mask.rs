@@ -1,14 +1,19 @@
 //! The effective config for people to see: defaults filled in, secrets and URL queries masked.
 
 use crate::discovery::{Discovery, Records};
+use crate::kv_events::{KvEvents, Place, Source};
 use crate::resolved::{
     Auth, Calibrate, ClientKey, Config, Cors, Headers, Log, LogRequests, Origin, Pool, Probe, Route,
     ServerTls, Timeouts, Usage,
 };
+use crate::scrape::Scrape;
 use crate::units::{show_daytime, show_duration, show_size};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::spec::{FallbackOn, PoolSpec, RetrySpec, RouteSpec, Weight};
+use weighbridge_core::filters::Filters;
+use weighbridge_core::filters::labels::{Condition, Rule};
+use weighbridge_core::spec::{FallbackOn, Picker, PoolSpec, RetrySpec, RouteSpec, Weight};
 use weighbridge_core::work::Abilities;
 
 /// What stands in the place of a secret.
@@ -205,9 +210,45 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ),
         ("fail_open", json!(spec.fail_open)),
         ("ramp", time(spec.ramp)),
+        (
+            "tokenizer",
+            pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+                object([
+                    ("path", json!(tokenizer.path)),
+                    ("chat_template", json!(tokenizer.chat_template)),
+                ])
+            }),
+        ),
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
         ("timeouts", show_timeouts(&pool.timeouts)),
+        ("scrape", show_scrape(pool.scrape.as_ref())),
+    ])
+}
+
+/// A list, unless there is nothing in it.
+fn given<T: serde::Serialize>(list: Option<&[T]>) -> Value {
+    list.filter(|list| !list.is_empty())
+        .map_or(Value::Null, |list| json!(list))
+}
+
+fn show_scrape(scrape: Option<&Scrape>) -> Value {
+    let Some(scrape) = scrape else { return json!(false) };
+    let names: Map<String, Value> = (scrape.names.iter())
+        .map(|(signal, metric)| ((*signal).to_owned(), json!(metric.to_string())))
+        .collect();
+    object([
+        ("path", json!(scrape.path)),
+        ("port", json!(scrape.port)),
+        ("interval", time(scrape.interval)),
+        (
+            "names",
+            if names.is_empty() {
+                Value::Null
+            } else {
+                names.into()
+            },
+        ),
     ])
 }
 
@@ -253,9 +294,38 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("weight", share(spec.weight)),
                 ("labels", show_labels(&endpoint.labels)),
                 ("ranks", json!(endpoint.ranks)),
+                (
+                    "gpu_metrics",
+                    endpoint
+                        .gpus
+                        .as_ref()
+                        .map_or(Value::Null, |gpus| json!(gpus.url.shown())),
+                ),
+                (
+                    "gpu_index",
+                    given(endpoint.gpus.as_ref().map(|gpus| &*gpus.indexes)),
+                ),
+                ("gpu_uuid", given(endpoint.gpus.as_ref().map(|gpus| &*gpus.uuids))),
+                (
+                    "kv_events",
+                    endpoint.kv_events.as_ref().map_or(Value::Null, show_kv_events),
+                ),
             ])
         })
         .collect()
+}
+
+fn show_kv_events(events: &KvEvents) -> Value {
+    let (bind, connect) = match &events.source {
+        Source::Bind(place) => (Some(place), None),
+        Source::Connect(place) => (None, Some(place)),
+    };
+    let place = |place: Option<&Place>| json!(place.map(ToString::to_string));
+    object([
+        ("bind", place(bind)),
+        ("connect", place(connect)),
+        ("replay", place(events.replay.as_ref())),
+    ])
 }
 
 fn show_labels(labels: &[(String, String)]) -> Value {
@@ -369,7 +439,8 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
         ("name", json!(spec.name)),
         ("targets", json!(targets)),
         ("policies", policies),
-        ("picker", json!("max")),
+        ("picker", show_picker(spec.picker)),
+        ("filters", show_filters(&spec.filters)),
         ("spill", if weighted { json!(spec.spill) } else { Value::Null }),
         ("retry", show_retry(&spec.retry, route.resend)),
         (
@@ -392,6 +463,66 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
             "on_disconnect",
             json!(if route.finish { "finish" } else { "cancel" }),
         ),
+    ])
+}
+
+fn show_picker(picker: Picker) -> Value {
+    match picker {
+        Picker::WeightedRandom {
+            temperature: Some(temperature),
+        } => json!({"weighted_random": {"temperature": temperature}}),
+        other => json!(other.as_str()),
+    }
+}
+
+/// The filters that are on.
+fn show_filters(filters: &Filters) -> Value {
+    if filters.is_empty() {
+        return Value::Null;
+    }
+    let labels = filters.labels.clone().unwrap_or_default();
+    let rules: Vec<Value> = labels.rules.iter().map(show_rule).collect();
+    object([
+        ("modality", json!(filters.modality.map(|_| true))),
+        ("rules", json!((!rules.is_empty()).then_some(rules))),
+        (
+            "by_header",
+            json!((!labels.by_header.is_empty()).then_some(labels.by_header)),
+        ),
+        ("context_length", json!(filters.context_length.map(|_| true))),
+        ("kv_fits", json!(filters.kv_fits.map(|_| true))),
+    ])
+}
+
+fn show_rule(rule: &Rule) -> Value {
+    let values = |labels: &[(Arc<str>, Vec<Arc<str>>)]| {
+        let pairs = labels
+            .iter()
+            .map(|(name, values)| (name.to_string(), json!(values)));
+        let map: Map<String, Value> = pairs.collect();
+        json!((!map.is_empty()).then_some(map))
+    };
+    let condition = |given: &Option<Condition>| {
+        given.as_ref().map_or(Value::Null, |condition| {
+            let classes: Vec<String> = condition
+                .priority
+                .iter()
+                .map(|class| format!("P{class}"))
+                .collect();
+            object([
+                (
+                    "prompt_tokens",
+                    condition.prompt_tokens.map_or(Value::Null, show_tokens),
+                ),
+                ("priority", json!((!classes.is_empty()).then_some(classes))),
+            ])
+        })
+    };
+    object([
+        ("when", condition(&rule.when)),
+        ("unless", condition(&rule.unless)),
+        ("labels", values(&rule.labels)),
+        ("not_labels", values(&rule.not_labels)),
     ])
 }
 

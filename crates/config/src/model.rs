@@ -2,10 +2,13 @@
 
 pub(crate) mod cors;
 pub(crate) mod discovery;
+pub(crate) mod filters;
 pub(crate) mod keys;
+pub(crate) mod kv_events;
 pub(crate) mod policies;
 pub(crate) mod pools;
 pub(crate) mod routes;
+pub(crate) mod scrape;
 pub(crate) mod server;
 
 use crate::forms::Toggle;

@@ -54,6 +54,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) shown: BTreeMap<String, String>,
     /// URLs with variables, as they are written.
     pub(crate) urls: BTreeSet<String>,
+    /// Where engines' events are listened for, and where that is written.
+    pub(crate) kv_listeners: Vec<(NodeId, crate::kv_events::Place)>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
 }
@@ -68,6 +70,7 @@ impl<'a> Reader<'a> {
             stand_ins: None,
             shown: BTreeMap::new(),
             urls: BTreeSet::new(),
+            kv_listeners: Vec::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
         }
@@ -329,6 +332,11 @@ impl<'a> Reader<'a> {
     /// Whether it is a list with nothing in it.
     pub(crate) fn is_empty_list(&self, node: NodeId) -> bool {
         matches!(self.tree.value(node), Value::List(items) if items.is_empty())
+    }
+
+    /// Whether it is a map with nothing in it.
+    pub(crate) fn is_empty_map(&self, node: NodeId) -> bool {
+        matches!(self.tree.value(node), Value::Map(entries) if entries.is_empty())
     }
 
     /// The nodes of a list, without a report if it is none.

@@ -3,10 +3,13 @@
 mod cors;
 mod discovery;
 mod fallbacks;
+mod filters;
 mod keys;
+mod kv_events;
 mod pools;
 mod retry;
 mod routes;
+mod scrape;
 mod server;
 mod tls;
 

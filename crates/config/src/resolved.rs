@@ -4,6 +4,7 @@
 use crate::discovery::Discovery;
 use crate::identity::{self, Identity};
 use crate::paths::PassedPath;
+use crate::scrape::{GpuMetrics, Scrape};
 use crate::stand_ins::Written;
 use secrecy::SecretString;
 use std::net::SocketAddr;
@@ -191,6 +192,7 @@ pub enum Kind {
     Ollama,
     TrtLlm,
     MistralRs,
+    LmDeploy,
     OpenAi,
     Anthropic,
     Gemini,
@@ -231,6 +233,10 @@ pub struct Pool {
     pub resend: bool,
     /// How to probe; none: not.
     pub health: Option<Health>,
+    /// Where its engines say how busy they are; none: they are not asked.
+    pub scrape: Option<Scrape>,
+    /// How its engines make tokens of text; none: not known.
+    pub tokenizer: Option<crate::kv_events::Tokenizer>,
     /// How its endpoints are measured.
     pub calibrate: Calibrate,
 }
@@ -283,6 +289,10 @@ pub struct Endpoint {
     pub ranks: Option<u32>,
     /// Which of these it is; none: the URL holds no ranks.
     pub rank: Option<u32>,
+    /// Where an exporter says how busy its GPUs are.
+    pub gpus: Option<GpuMetrics>,
+    /// Where its engine tells what it holds; none: it does not.
+    pub kv_events: Option<crate::kv_events::KvEvents>,
 }
 
 impl Endpoint {

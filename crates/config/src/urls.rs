@@ -106,6 +106,20 @@ impl BaseUrl {
         format!("{scheme}://{}{}{query}", self.authority, self.prefix)
     }
 
+    /// The same host at another port.
+    #[must_use]
+    pub fn at_port(&self, port: u16) -> Self {
+        let mut other = Self { port, ..self.clone() };
+        other.authority = other.host_port();
+        other
+    }
+
+    /// What tells this URL from any other without telling its query.
+    #[must_use]
+    pub fn digest(&self) -> Arc<str> {
+        self.identity()
+    }
+
     /// What tells this address from any other: the shown URL with a digest in the place of the query.
     pub(crate) fn identity(&self) -> Arc<str> {
         let mut identity = self.shown();

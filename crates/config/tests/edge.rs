@@ -109,7 +109,7 @@ fn a_key_in_the_wrong_place_is_told_where_it_belongs() {
         ),
         (
             pool_with("interval: 5s"),
-            "`interval` belongs to `pools[].health`; known: ",
+            "`interval` belongs to `pools[].health` or `pools[].scrape`; known: ",
         ),
         (
             pool_with("log: {level: info}"),

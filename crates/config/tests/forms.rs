@@ -23,7 +23,7 @@ use std::time::Duration;
 use weighbridge_config::discovery::Discovery;
 use weighbridge_config::resolved::{Auth, Headers, HttpVersion, Kind, LogRequests, Probe, Usage};
 use weighbridge_config::{diff, masked, refuses_reload};
-use weighbridge_core::spec::{FallbackOn, Price, Protocols, RouteBy, Weight};
+use weighbridge_core::spec::{FallbackOn, Picker, Price, Protocols, RouteBy, Weight};
 use weighbridge_core::work::Abilities;
 
 #[test]
@@ -221,6 +221,7 @@ fn kinds_bring_protocols_and_probes() {
         ("ollama", Kind::Ollama, Protocols::OPENAI, http("/")),
         ("trtllm", Kind::TrtLlm, Protocols::OPENAI, http("/health")),
         ("mistralrs", Kind::MistralRs, Protocols::OPENAI, http("/health")),
+        ("lmdeploy", Kind::LmDeploy, Protocols::OPENAI, http("/health")),
         ("openai", Kind::OpenAi, Protocols::OPENAI, None),
         ("azure", Kind::Azure, Protocols::OPENAI, None),
         ("anthropic", Kind::Anthropic, Protocols::ANTHROPIC, None),
@@ -660,5 +661,76 @@ routes:
     assert_eq!(
         shown["routes"][0]["targets"][0]["serves_tokens"],
         serde_json::json!({"over": 8, "up_to": 100})
+    );
+}
+
+#[test]
+fn filters_are_on_where_pools_tell_and_as_the_route_says() {
+    let config = good(
+        "pools:
+  - {name: plain, endpoints: [http://a]}
+  - {name: told, endpoints: [http://b], context_length: 4096, abilities: [image]}
+routes:
+  - {name: off, targets: [told], filters: {modality: false, context_length: false}}
+  - name: all
+    targets: [told]
+    filters:
+      labels: {gpu: [A, B], tier: gold}
+      rules: [{when: {prompt_tokens: {over: 8}}, unless: {priority: P0}, not_labels: {spot: \"true\"}}]
+      by_header: [zone]
+      kv_fits: true
+  - {name: shared, targets: [plain, told]}
+  - {name: none, targets: [plain]}
+",
+    );
+    let names = |route: usize| -> Vec<&str> {
+        let filters = &config.fleet.routes[route].filters;
+        filters.configs().map(|filter| filter.name()).collect()
+    };
+    assert_eq!(names(0), Vec::<&str>::new());
+    assert_eq!(names(1), ["modality", "labels", "context_length", "kv_fits"]);
+    assert_eq!(names(2), ["modality", "context_length"]);
+    assert_eq!(names(3), Vec::<&str>::new());
+    assert_eq!(
+        masked(&config)["routes"][1]["filters"],
+        serde_json::json!({
+            "modality": true,
+            "rules": [
+                {"labels": {"gpu": ["A", "B"], "tier": ["gold"]}},
+                {"when": {"prompt_tokens": {"over": 8}}, "unless": {"priority": ["P0"]}, "not_labels": {"spot": ["true"]}},
+            ],
+            "by_header": ["zone"],
+            "context_length": true,
+            "kv_fits": true,
+        })
+    );
+    let implied = good("pools: [{name: told, endpoints: [http://b], context_length: 4096}]");
+    assert!(implied.fleet.routes[0].filters.context_length.is_some());
+}
+
+#[test]
+fn pickers_have_a_short_and_a_long_form() {
+    let of = |picker: &str| {
+        let text = route(&format!(
+            "targets: [a], policies: {{least_inflight: {{}}}}, picker: {picker}"
+        ));
+        let config = good(&text);
+        (
+            config.fleet.routes[0].picker,
+            masked(&config)["routes"][0]["picker"].clone(),
+        )
+    };
+    let random = |temperature| Picker::WeightedRandom { temperature };
+    assert_eq!(of("max"), (Picker::Max, "max".into()));
+    assert_eq!(of("power_of_two"), (Picker::PowerOfTwo, "power_of_two".into()));
+    assert_eq!(of("weighted_random"), (random(None), "weighted_random".into()));
+    assert_eq!(
+        of("{weighted_random: {}}"),
+        (random(None), "weighted_random".into())
+    );
+    let shown = serde_json::json!({"weighted_random": {"temperature": 0.25}});
+    assert_eq!(
+        of("{weighted_random: {temperature: 0.25}}"),
+        (random(Some(0.25)), shown)
     );
 }

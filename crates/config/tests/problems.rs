@@ -136,33 +136,16 @@ fn what_comes_later_is_refused_by_name() {
             "pools[0].discovery.kubernetes",
             "kubernetes",
         ),
-        (pool_with("scrape: {path: /metrics}"), "pools[0].scrape", "scrape"),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, kv_events: {}}]}]".into(),
-            "pools[0].endpoints[0].kv_events",
-            "kv_events",
-        ),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, gpu_metrics: x}]}]".into(),
-            "pools[0].endpoints[0].gpu_metrics",
-            "gpu_metrics",
-        ),
         (route("targets: [a], preset: auto"), "routes[0].preset", "preset"),
-        (route("targets: [a], filters: {}"), "routes[0].filters", "filters"),
         (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),
         (route("targets: [a], hedge: {}"), "routes[0].hedge", "hedge"),
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),
         (route("targets: [a], cache: {}"), "routes[0].cache", "cache"),
         (
-            route("targets: [a], policies: {least_work: {}}"),
-            "routes[0].policies.least_work",
-            "least_work",
-        ),
-        (
-            route("targets: [a], picker: power_of_two"),
-            "routes[0].picker",
-            "picker: power_of_two",
+            route("targets: [a], policies: {decision_service: {}}"),
+            "routes[0].policies.decision_service",
+            "decision_service",
         ),
     ] {
         let problems = bad(&text);
@@ -267,7 +250,7 @@ fn wrong_types_and_ranges_say_what_is_wanted() {
     check(
         &pool_with("kind: vlm"),
         &[
-            "pools[0].kind: unknown word `vlm` | did you mean `vllm`? known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+            "pools[0].kind: unknown word `vlm` | did you mean `vllm`? known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, lmdeploy, openai, anthropic, gemini, azure, generic",
         ],
     );
     check(
@@ -420,7 +403,7 @@ fn variables_and_secrets_are_refused_without_their_values() {
     check(
         &pool_with("kind: ${KEY}"),
         &[
-            "pools[0].kind: unknown word `${KEY}` | known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, openai, anthropic, gemini, azure, generic",
+            "pools[0].kind: unknown word `${KEY}` | known: vllm, sglang, llamacpp, tgi, ollama, trtllm, mistralrs, lmdeploy, openai, anthropic, gemini, azure, generic",
         ],
     );
     // A secret in any place, with anything wrong around it, is never quoted.

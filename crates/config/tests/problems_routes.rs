@@ -249,3 +249,42 @@ fn facts_of_pools_and_targets() {
         ],
     );
 }
+
+#[test]
+fn filters_and_pickers_are_checked_key_by_key() {
+    check(
+        &route(
+            "targets: [a], filters: {label: {gpu: A}, kv_fits: maybe, labels: {gpu: 4}, not_labels: {}, by_header: [1]}",
+        ),
+        &[
+            "routes[0].filters.label: unknown key `label` | did you mean `labels`? known: modality, labels, not_labels, rules, by_header, context_length, kv_fits",
+            "routes[0].filters.kv_fits: `maybe` is neither true nor false | write `true` or `false`, without quotes",
+            "routes[0].filters.labels.gpu: text, or a list of text, is expected here, but this is a number | put it in quotes",
+            "routes[0].filters.not_labels: no label is named | write `{gpu: A100}`, or remove the key",
+            "routes[0].filters.by_header[0]: text that names it is expected here, but this is a number | put it in quotes",
+        ],
+    );
+    check(
+        &route(
+            "targets: [a], filters: {rules: [{when: {}, labels: {gpu: A}}, {unless: {priority: P9}, labels: {gpu: []}}]}",
+        ),
+        &[
+            "routes[0].filters.rules[0].when: the condition says nothing, so every request meets it | write `{prompt_tokens: {over: 8000}}` or `{priority: [P2, P3]}`",
+            "routes[0].filters.rules[1].unless.priority: unknown word `P9` | known: P0, P1, P2, P3",
+            "routes[0].filters.rules[1].labels.gpu: the list is empty | name at least one, or remove the key",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {least_inflight: {}}, picker: {weighted_random: {temperature: 0}}"),
+        &[
+            "routes[0].picker.weighted_random.temperature: a temperature of 0 leaves nothing to chance | write `picker: max`",
+        ],
+    );
+    check(
+        &route("targets: [a], picker: {softmax: {}}"),
+        &[
+            "routes[0].picker: the key `weighted_random` is missing | add `weighted_random: …`",
+            "routes[0].picker.softmax: unknown key `softmax` | known: weighted_random",
+        ],
+    );
+}

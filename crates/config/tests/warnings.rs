@@ -182,7 +182,19 @@ fn facts_that_say_nothing_are_told() {
         "pools: [{name: a, endpoints: [http://h:1], abilities: []}]\nroutes: [{name: r, targets: [{pool: a, serves_tokens: {}}]}]",
         &[
             "pools[0].abilities: the model can do nothing beyond text, so requests with tools, images or schemas are refused | leave it if that is so; without the key nothing is refused",
-            "routes[0].targets[0].serves_tokens: the range has no end, so the target is meant for prompts of any length | write `{over: 5000}` or `{up_to: 5000}`",
+            "routes[0].targets[0].serves_tokens: the range has no end, so it holds prompts of any length | write `{over: 5000}` or `{up_to: 5000}`",
+        ],
+    );
+}
+
+#[test]
+fn filters_and_pickers_without_effect_are_told() {
+    check(
+        "pools: [{name: a, endpoints: [http://h:1]}]\nroutes: [{name: r, targets: [a], picker: power_of_two, filters: {modality: true, rules: [{}]}}]",
+        &[
+            "routes[0].picker: `picker: power_of_two` has no effect, because this route has no policies | remove it, or add `policies`",
+            "routes[0].filters.modality: no pool of this route has `abilities`, so the filter drops nothing | give the pools their `abilities`",
+            "routes[0].filters.rules[0]: the rule asks for nothing | add `labels: {gpu: H100}`, or `not_labels: {spot: \"true\"}`",
         ],
     );
 }

@@ -2,6 +2,7 @@
 
 use crate::explain::{Decision, Explanation};
 use crate::ids::{EndpointId, RequestId, RouteId};
+use crate::work::Abilities;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -96,8 +97,19 @@ pub enum Verdict {
     },
     /// No target of the route speaks the client's protocol. 400.
     Unserved,
+    /// No target of the route can ever serve such a request, by its filters. 400.
+    Unfit(Unfit),
     /// The route was removed before the request arrived. 404.
     NoRoute,
+}
+
+/// What is missing where no target of a route can serve a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unfit {
+    /// Abilities that the request wants and no target has; where each has some of them, all that it wants.
+    pub abilities: Abilities,
+    /// Whether labels are missing.
+    pub labels: bool,
 }
 
 impl Verdict {
@@ -106,7 +118,7 @@ impl Verdict {
         match self {
             Self::Relay { retry_after } => retry_after,
             Self::Busy { retry_after } | Self::Unavailable { retry_after } => Some(retry_after),
-            Self::Unserved | Self::NoRoute => None,
+            Self::Unserved | Self::Unfit(_) | Self::NoRoute => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 use crate::engine::{Engine, Load};
-use crate::event::{Outcome, Spent};
+use crate::event::Outcome;
 use crate::health::breaker::Breaker;
 use crate::health::cooling::Cooling;
 use crate::health::ejection::{Ejection, Tryout};
@@ -10,6 +10,7 @@ use crate::health::probes::Probes;
 use crate::health::ramp::Ramp;
 use crate::health::verdict::Verdict;
 use crate::ids::EndpointId;
+use crate::lately::Lately;
 use crate::rng::Rng;
 use crate::spec::{EndpointSpec, PoolSpec, Weight};
 use crate::time::Time;
@@ -34,6 +35,8 @@ pub(crate) struct Endpoint {
     pub(crate) rank: Option<u32>,
     /// Slots of all ranks of its URL, itself among them; empty: the URL holds no ranks.
     pub(crate) siblings: Arc<[u32]>,
+    /// Whether its engine has told all that its prefix cache holds, so that nothing else is believed cached there.
+    pub(crate) cache_told: bool,
     /// Gone from the config; lingers until idle.
     pub(crate) removed: bool,
     /// Drained by hand.
@@ -50,6 +53,8 @@ pub(crate) struct Endpoint {
     pub(crate) probes: Option<Probes>,
     pub(crate) ramp: Ramp,
     pub(crate) counts: Counts,
+    /// Prompt tokens that were sent there of late and were not believed cached.
+    pub(crate) uncached: Lately,
     /// Newest byte of any of its streams, or when it last went from idle to busy.
     pub(crate) last_byte: Time,
     /// Kind last told to the driver.
@@ -103,6 +108,7 @@ impl Endpoint {
             engine: Engine::default(),
             rank: spec.rank,
             siblings: Arc::default(),
+            cache_told: false,
             removed: false,
             drained: false,
             weight: spec.weight,
@@ -115,6 +121,7 @@ impl Endpoint {
             probes: None,
             ramp: Ramp::default(),
             counts: Counts::default(),
+            uncached: Lately::default(),
             last_byte: Time::ZERO,
             told: StateKind::Live,
             wake: Time::NEVER,
@@ -274,10 +281,9 @@ impl Endpoint {
     }
 
     /// Gives the slot back and learns from the outcome.
-    pub(crate) fn ended(&mut self, now: Time, (outcome, spent): (Outcome, Option<&Spent>), hold: Hold) {
+    pub(crate) fn ended(&mut self, now: Time, outcome: Outcome, hold: Hold) {
         debug_assert!(self.inflight > 0, "an attempt held a slot");
         self.inflight = self.inflight.saturating_sub(1);
-        self.engine.ended(now, &hold.load, spent);
         if self.inflight == 0 {
             self.counts.busy += now.since(self.counts.busy_since);
         }

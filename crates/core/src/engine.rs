@@ -4,7 +4,21 @@
 //! when it is asked. Between two readings own dispatches are added to what the engine last said, so that an engine that
 //! was idle a second ago is not flooded. A reading that is too old counts as none.
 
-use crate::event::Spent;
+pub mod decay;
+mod forecast;
+pub mod latency;
+mod live;
+mod model;
+mod outstanding;
+
+pub(crate) use live::Over;
+
+pub use forecast::{Facts, Forecast, Predicted};
+pub use live::Live;
+pub use model::{Inputs, Model, Trial};
+
+use crate::policies::Cached;
+use crate::pool::Means;
 use crate::signals::Reading;
 use crate::time::Time;
 use crate::work::Work;
@@ -26,11 +40,18 @@ pub struct Engine {
     begun_unread: u32,
     /// Own requests that were sent before the reading and have ended since.
     ended_read: u32,
-    /// Prompt tokens not believed cached of own requests without a first token, and of these those sent after the reading.
+    /// Whether any own request has ended since the reading.
+    ended_since: bool,
+    /// Prompt tokens to be computed of own requests without a first token, and of these those sent after the reading, as
+    /// far as they are known.
     prefill: u64,
     prefill_unread: u64,
+    /// Tokens of answer expected of own requests without a first token.
+    expected: u64,
     /// Own requests that are being answered.
     decode: Decode,
+    /// What answers show; none: nobody looked at it yet.
+    live: Option<Box<Live>>,
 }
 
 /// Own requests that got their first token.
@@ -39,19 +60,42 @@ struct Decode {
     count: u32,
     /// Tokens of answer expected of them, those that have come included.
     expected: u64,
+    /// Sum of the times of their first tokens, in nanoseconds.
+    begun_at: u128,
 }
 
 /// What an attempt holds of its engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
-    /// Prompt tokens that are not believed cached there.
+    /// Prompt tokens that are believed cached there.
+    cached: u32,
+    /// Prompt tokens that are known and not believed cached there.
     uncached: u32,
+    /// Prompt tokens to be computed, where they are not known those of the pool's mean.
+    prefill: u32,
     /// Tokens of answer expected.
     expected: u32,
     /// Reading that was the newest when it was sent.
     reading: u32,
+    /// Whether its course is told and learned from.
+    live: bool,
+    sent: Time,
     /// When its first token came.
     first: Option<Time>,
+    /// What its times were predicted from; none: the pool predicts none.
+    facts: Option<Facts>,
+}
+
+/// What is known of a request when it is sent.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Dispatched<'a> {
+    pub(crate) work: Option<&'a Work>,
+    /// Prompt tokens that are believed cached there.
+    pub(crate) cached: u32,
+    /// Whether its course is told and learned from.
+    pub(crate) live: bool,
+    /// Whether the pool learns to predict its times.
+    pub(crate) predicts: bool,
 }
 
 impl Engine {
@@ -78,10 +122,20 @@ impl Engine {
     /// nothing, own ones.
     #[must_use]
     pub fn waiting(&self, now: Time) -> f64 {
-        match self.fresh(now).and_then(|reading| reading.waiting) {
-            Some(told) => f64::from(told) + f64::from(self.unbegun_unread),
-            None => f64::from(self.unbegun),
-        }
+        self.told_waiting(now).unwrap_or_else(|| self.own_waiting())
+    }
+
+    /// Requests that wait there as the engine told, with those sent since; none: it tells nothing that counts.
+    #[must_use]
+    pub fn told_waiting(&self, now: Time) -> Option<f64> {
+        let told = self.fresh(now).and_then(|reading| reading.waiting)?;
+        Some(f64::from(told) + f64::from(self.unbegun_unread))
+    }
+
+    /// Own requests there that have no first token.
+    #[must_use]
+    pub fn own_waiting(&self) -> f64 {
+        f64::from(self.unbegun)
     }
 
     /// Requests that are computed there; where the engine tells nothing, own ones that got their first token.
@@ -113,68 +167,130 @@ impl Engine {
         count(self.prefill)
     }
 
-    /// A reading of its metrics came.
+    /// What answers show; none: no route with a policy that looks at it has had one.
+    #[must_use]
+    pub fn live(&self) -> Option<&Live> {
+        self.live.as_deref()
+    }
+
+    /// A reading of its metrics came. One that is frozen says nothing: the age of the last one that did goes on, and so
+    /// does the count of what was sent since.
     pub(crate) fn scraped(&mut self, now: Time, reading: Reading) {
+        if self.is_frozen(&reading) {
+            return;
+        }
         self.reading = reading;
         self.read_at = Some(now);
         self.readings = self.readings.wrapping_add(1);
         self.unbegun_unread = 0;
         self.begun_unread = 0;
         self.ended_read = 0;
+        self.ended_since = false;
         self.prefill_unread = 0;
     }
 
-    /// A request is sent there, of whose prompt `cached` tokens are believed cached.
-    pub(crate) fn dispatched(&mut self, work: Option<&Work>, cached: u32) -> Load {
-        let load = Load {
+    /// Whether a reading repeats the last one to the digit, counters of tokens included and what nobody looks at as well,
+    /// although own requests were there meanwhile: its source has stopped, not the engine. Of one without such counters
+    /// nobody can tell.
+    fn is_frozen(&self, reading: &Reading) -> bool {
+        let counts = reading.prompt_tokens.is_some() || reading.generated_tokens.is_some();
+        let busy = self.unbegun > 0 || self.decode.count > 0 || self.ended_since;
+        self.read_at.is_some() && counts && busy && *reading == self.reading
+    }
+
+    /// A request is sent there.
+    pub(crate) fn dispatched(&mut self, now: Time, what: Dispatched<'_>, means: &Means) -> Load {
+        let Dispatched {
+            work, cached, live, ..
+        } = what;
+        let mut load = Load {
+            cached,
             uncached: work.map_or(0, |work| work.prompt_tokens.saturating_sub(cached)),
-            expected: work.and_then(|work| work.expected_tokens).unwrap_or(0),
             reading: self.readings,
-            first: None,
+            live,
+            sent: now,
+            ..Load::default()
         };
+        if live || work.is_some() {
+            let cached = Cached {
+                tokens: cached,
+                ..Cached::default()
+            };
+            load.prefill = whole(means.uncached(work, cached));
+            load.expected = whole(means.expected(work));
+        }
+        if live && what.predicts {
+            let request = (f64::from(load.prefill), f64::from(load.expected));
+            load.facts = Some(self.facts(now, request, means));
+        }
         self.unbegun += 1;
         self.unbegun_unread += 1;
-        self.prefill += u64::from(load.uncached);
+        self.prefill += u64::from(load.prefill);
         self.prefill_unread += u64::from(load.uncached);
+        self.expected += u64::from(load.expected);
         load
     }
 
     /// The first token of an own request came.
-    pub(crate) fn began(&mut self, now: Time, load: &mut Load) {
+    pub(crate) fn began(&mut self, now: Time, load: &mut Load, means: &mut Means) {
         if load.first.is_some() {
             return;
         }
         self.leave_queue(load);
+        if load.live {
+            self.live.get_or_insert_default().began(now, &load.sent(), means);
+        }
         load.first = Some(now);
         if load.reading == self.readings {
             self.begun_unread += 1;
         }
         self.decode.count += 1;
         self.decode.expected += u64::from(load.expected);
+        self.decode.begun_at += u128::from(now.nanos());
     }
 
-    /// An own request is over, whatever came of it.
-    pub(crate) fn ended(&mut self, _now: Time, load: &Load, _spent: Option<&Spent>) {
-        if load.first.is_some() {
+    /// An own request is over.
+    pub(crate) fn ended(&mut self, now: Time, (load, over): (&Load, Over<'_>), means: &mut Means) {
+        if let Some(first) = load.first {
+            means.batch.add(now, f64::from(self.decode.count));
             self.decode.count = self.decode.count.saturating_sub(1);
             self.decode.expected = self.decode.expected.saturating_sub(u64::from(load.expected));
+            self.decode.begun_at = self.decode.begun_at.saturating_sub(u128::from(first.nanos()));
             if load.reading == self.readings {
                 self.begun_unread = self.begun_unread.saturating_sub(1);
             }
         } else {
             self.leave_queue(load);
         }
+        self.ended_since = true;
         if load.reading != self.readings {
             self.ended_read += 1;
+        }
+        if load.live {
+            let live = self.live.get_or_insert_default();
+            live.ended(now, (&load.sent(), &over), means);
         }
     }
 
     fn leave_queue(&mut self, load: &Load) {
         self.unbegun = self.unbegun.saturating_sub(1);
-        self.prefill = self.prefill.saturating_sub(u64::from(load.uncached));
+        self.prefill = self.prefill.saturating_sub(u64::from(load.prefill));
+        self.expected = self.expected.saturating_sub(u64::from(load.expected));
         if load.reading == self.readings {
             self.unbegun_unread = self.unbegun_unread.saturating_sub(1);
             self.prefill_unread = self.prefill_unread.saturating_sub(u64::from(load.uncached));
+        }
+    }
+}
+
+impl Load {
+    fn sent(&self) -> live::Sent {
+        live::Sent {
+            at: self.sent,
+            first: self.first,
+            prefill: self.prefill,
+            cached: self.cached,
+            facts: self.facts,
         }
     }
 }
@@ -183,4 +299,82 @@ impl Engine {
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn count(number: u64) -> f64 {
     number as f64
+}
+
+/// A number of tokens as a count.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion saturates"
+)]
+fn whole(tokens: f64) -> u32 {
+    tokens.round() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn said(waiting: u32, generated: Option<u64>) -> Reading {
+        Reading {
+            waiting: Some(waiting),
+            generated_tokens: generated,
+            ..Reading::default()
+        }
+    }
+
+    fn engine() -> Engine {
+        let mut engine = Engine::default();
+        engine.set_fresh_for(Duration::from_secs(3));
+        engine
+    }
+
+    #[test]
+    fn a_page_that_repeats_itself_while_requests_run_grows_old() {
+        let mut engine = engine();
+        engine.scraped(at(1), said(0, Some(7)));
+        let mut load = engine.dispatched(at(1), Dispatched::default(), &Means::default());
+        for second in 2..=4 {
+            engine.scraped(at(second), said(0, Some(7)));
+        }
+        assert_eq!(engine.last().unwrap().1, at(1));
+        assert_eq!(engine.waiting(at(4)), 1.0, "what was sent since is added");
+        assert!(engine.fresh(at(5)).is_none());
+        assert_eq!(engine.waiting(at(5)), 1.0, "own counts");
+        let over = Over {
+            outcome: crate::event::Outcome::Complete,
+            spent: None,
+        };
+        engine.began(at(5), &mut load, &mut Means::default());
+        engine.ended(at(5), (&load, over), &mut Means::default());
+        engine.scraped(at(6), said(0, Some(7)));
+        assert!(
+            engine.fresh(at(6)).is_none(),
+            "an answer was made, and no token counted"
+        );
+        engine.scraped(at(7), said(0, Some(8)));
+        assert!(engine.fresh(at(7)).is_some());
+    }
+
+    #[test]
+    fn an_idle_engine_may_repeat_itself() {
+        let mut engine = engine();
+        for second in 1..=9 {
+            engine.scraped(at(second), said(0, Some(7)));
+        }
+        assert!(engine.fresh(at(9)).is_some());
+    }
+
+    #[test]
+    fn an_engine_that_counts_no_tokens_may_say_the_same_again() {
+        let mut engine = engine();
+        engine.scraped(at(1), said(2, None));
+        engine.dispatched(at(1), Dispatched::default(), &Means::default());
+        engine.scraped(at(2), said(2, None));
+        assert_eq!(engine.waiting(at(2)), 2.0);
+    }
 }

@@ -157,7 +157,7 @@ impl Ended {
     }
 }
 
-/// Tokens of an answered request, as its upstream counted them. Told where [`crate::work::Needs::LIVE`] asks for it.
+/// Tokens of an answered request, as its upstream counted them, or as its text lets one guess where that says nothing. Told where [`crate::work::Needs::LIVE`] asks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// Of the prompt.

@@ -1,7 +1,7 @@
 //! Why a request went where it went.
 
 use crate::ids::EndpointId;
-use crate::spec::RouteBy;
+use crate::spec::{Picker, RouteBy};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -16,6 +16,9 @@ pub struct Decision {
     pub candidates: u32,
     /// Left after the filters, within the order that served.
     pub live: u32,
+    /// How the winner was picked by the totals.
+    #[serde(default)]
+    pub picker: Picker,
     /// How many each filter dropped.
     pub dropped: SmallVec<[(Dropped, u32); 4]>,
     /// Whether the winner was drawn from equals.
@@ -79,6 +82,39 @@ pub enum Dropped {
     LaterOrder,
     /// `elsewhere`: what the request is about is held by another endpoint.
     Elsewhere,
+    /// `modality`: cannot take what the request holds.
+    Modality,
+    /// `labels`: does not carry those that are asked for.
+    Labels,
+    /// `context_length`: too small for the prompt and its answer.
+    ContextLength,
+    /// `kv_fits`: no room in its KV cache, while another has it.
+    KvFits,
+}
+
+impl Dropped {
+    /// The words of explanations.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::State(_) => "state",
+            Self::Capacity => "capacity",
+            Self::Protocol => "protocol",
+            Self::Tried => "tried",
+            Self::LaterOrder => "later order",
+            Self::Elsewhere => "elsewhere",
+            Self::Modality => "modality",
+            Self::Labels => "labels",
+            Self::ContextLength => "context_length",
+            Self::KvFits => "kv_fits",
+        }
+    }
+
+    /// Whether it cannot serve the request at all, whatever its state.
+    #[must_use]
+    pub const fn is_unfit(self) -> bool {
+        matches!(self, Self::Modality | Self::Labels | Self::ContextLength)
+    }
 }
 
 /// Why a policy gave no scores.
@@ -89,6 +125,12 @@ pub enum Abstained {
     NoKey,
     /// Its scores sum to 0.
     ZeroSum,
+    /// No candidate has what it looks for.
+    Miss,
+    /// Nothing was measured yet.
+    NoSamples,
+    /// Its model has not learned enough, or errs no less than a mean would.
+    NoModel,
 }
 
 impl Abstained {
@@ -98,6 +140,9 @@ impl Abstained {
         match self {
             Self::NoKey => "no_key",
             Self::ZeroSum => "zero_sum",
+            Self::Miss => "miss",
+            Self::NoSamples => "no_samples",
+            Self::NoModel => "no_model",
         }
     }
 }

@@ -2,7 +2,14 @@
 //!
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
+pub mod expected_wait;
+pub mod latency;
 pub mod least_inflight;
+pub mod least_work;
+mod peers;
+pub mod predicted_latency;
+pub mod prefill_batch;
+pub mod prefix_cache;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]
@@ -10,6 +17,7 @@ pub(crate) mod stage;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
+use crate::lately::Lately;
 use crate::pool::Pool;
 use crate::route::Plan;
 use crate::spec::{PoolSpec, TargetSpec};
@@ -56,6 +64,18 @@ catalogue! {
     least_inflight,
     /// Prefers engines with fewer requests waiting.
     queue_depth,
+    /// Prefers engines that have the beginning of the prompt in their cache.
+    prefix_cache,
+    /// Prefers endpoints with less work outstanding, in seconds at their measured speed.
+    least_work,
+    /// Prefers endpoints that would give the request its first token sooner.
+    expected_wait,
+    /// Prefers the smallest product of prompt tokens to compute and requests running.
+    prefill_batch,
+    /// Prefers endpoints that answered quickly of late.
+    latency,
+    /// Prefers endpoints with more headroom under the latency objectives, by an online model.
+    predicted_latency,
 }
 
 /// What teaches a policy: when it is right, when it is wrong, and an example by hand.
@@ -72,16 +92,12 @@ pub struct Guide {
 /// Names of the catalogue that later versions build; refused by name until then.
 pub const NOT_YET: &[&str] = &[
     "decision_service",
-    "least_work",
     "kv_headroom",
     "gpu_load",
     "latency",
     "prefix_cache",
     "prompt_length",
     "batch_packing",
-    "prefill_batch",
-    "expected_wait",
-    "predicted_latency",
     "zone",
     "cost",
     "capability",
@@ -118,6 +134,14 @@ pub trait ScorerConfig {
     /// Facts that it looks at, beyond those that every request comes with.
     fn needs(&self) -> Needs {
         Needs::NONE
+    }
+    /// Whether its choice has chance in it, beyond that between equals: see [`Candidates::draw`].
+    fn draws(&self) -> bool {
+        false
+    }
+    /// Whether it has the route's pools learn to predict, see [`crate::engine::Forecast`].
+    fn predicts(&self) -> bool {
+        false
     }
     /// Builds the scorer.
     fn build(&self) -> Box<dyn Scorer>;
@@ -175,8 +199,10 @@ pub struct Candidates<'a> {
     /// Per live candidate; empty where nothing looks at it.
     pub(crate) cached: &'a [Cached],
     pub(crate) pools: &'a [Pool],
+    /// See [`Self::draw`].
+    pub(crate) draw: f64,
     /// Room for a policy that ranks them; taken and put back, so that a decision allocates nothing.
-    pub(crate) ranks: &'a Cell<Vec<(u64, u32)>>,
+    pub(crate) ranks: Option<&'a Cell<Vec<(u64, u32)>>>,
 }
 
 /// How much of the prompt is believed to be in a candidate's cache.
@@ -201,6 +227,8 @@ pub struct Candidate<'a> {
     pub penalty: f64,
     /// What is believed to be in its cache.
     pub cached: Cached,
+    /// Prompt tokens that were sent there of late and were not believed cached.
+    pub uncached: Lately,
     /// Its engine: what it last told, and what was sent there.
     pub engine: &'a Engine,
     /// Labels of the endpoint, sorted by name.
@@ -218,6 +246,12 @@ impl<'a> Candidates<'a> {
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// A number in [0, 1), drawn anew for each decision of a route with a policy that [`ScorerConfig::draws`].
+    #[must_use]
+    pub fn draw(&self) -> f64 {
+        self.draw
     }
 
     /// How many there are.
@@ -249,6 +283,7 @@ impl<'a> Candidates<'a> {
             inflight: endpoint.inflight,
             penalty: self.penalties.get(place).copied().unwrap_or(0.0),
             cached: self.cached.get(place).copied().unwrap_or_default(),
+            uncached: endpoint.uncached,
             engine: &endpoint.engine,
             labels: &endpoint.labels,
             pool: &target.pool,
@@ -257,6 +292,12 @@ impl<'a> Candidates<'a> {
         }
     }
 }
+
+/// What policies look at that reckon with the work of requests and the speed of engines.
+const WORK_AND_COURSE: Needs = Needs::TOKENS
+    .and(Needs::BLOCKS)
+    .and(Needs::LIVE)
+    .and(Needs::SIGNALS);
 
 /// What is wrong with a policy's weight.
 fn check_weight(weight: f64) -> Result<(), String> {

@@ -26,6 +26,12 @@ impl Rng {
         usize::try_from(wide >> 64).unwrap_or(0)
     }
 
+    /// A number in [0, 1).
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// A duration in `0..span`.
     pub(crate) fn within(&mut self, span: Duration) -> Duration {
         let wide = (u128::from(self.0.next_u64()) * span.as_nanos()) >> 64;

@@ -1,10 +1,13 @@
 //! A route, compiled for deciding: candidates in one flat list, scorers built, keys of the hash laid out.
 
 use crate::budget::Budget;
+use crate::filters::Filter;
 use crate::ids::{EndpointId, RouteId};
 use crate::policies::Scorer;
 use crate::select::shares::Shares;
-use crate::spec::{FallbackSpec, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, TargetSpec, Weight};
+use crate::spec::{
+    FallbackSpec, Picker, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, TargetSpec, Weight,
+};
 use crate::time::Time;
 use crate::work::Needs;
 use std::ops::Range;
@@ -22,9 +25,16 @@ pub(crate) struct Plan {
     /// In the order of the targets and their pools' endpoints.
     pub(crate) candidates: Vec<Candidate>,
     /// In the order of the catalogue.
+    pub(crate) filters: Vec<Box<dyn Filter>>,
+    pub(crate) picker: Picker,
+    /// In the order of the catalogue.
     pub(crate) scorers: Vec<Weighted>,
     /// What these look at.
     pub(crate) needs: Needs,
+    /// Whether one of them has chance in it.
+    pub(crate) draws: bool,
+    /// Whether one of them has its pools learn to predict.
+    pub(crate) predicts: bool,
 }
 
 /// A pool as one choice.
@@ -97,6 +107,13 @@ impl Plan {
             targets,
             candidates,
             needs: spec.needs(),
+            draws: spec.policies.configs().any(crate::policies::ScorerConfig::draws),
+            predicts: spec
+                .policies
+                .configs()
+                .any(crate::policies::ScorerConfig::predicts),
+            filters: (spec.filters.configs()).map(|config| config.build()).collect(),
+            picker: spec.picker,
             scorers: (spec.policies.configs())
                 .map(|config| Weighted {
                     name: config.name(),

@@ -1,7 +1,9 @@
 //! The state machine: takes an event, changes the fleet, says what is to be done.
 
 mod arrive;
+mod caches;
 mod ended;
+mod ranks;
 mod reload;
 mod snapshot;
 
@@ -11,11 +13,11 @@ use crate::endpoint::Endpoint;
 use crate::event::{Control, Event};
 use crate::ids::{EndpointId, RequestId, RouteId};
 use crate::pool::Pool;
+use crate::prefix::{Limits, PrefixIndex};
 use crate::requests::{Requests, Stage};
 use crate::rng::Rng;
 use crate::route::Route;
 use crate::select::Scratch;
-use crate::signals::CacheChange;
 use crate::time::Time;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -34,6 +36,10 @@ pub struct Scheduler {
     free: Vec<u32>,
     /// Indexed by place; never used again, but by a pool of the same name.
     pools: Vec<Pool>,
+    /// Which endpoint holds which blocks of prompts, by slot.
+    prefixes: PrefixIndex,
+    /// Mean tokens of a block of the prompts that were sent of late.
+    block_tokens: f64,
     /// Slots in the order of the spec, then those that were removed and still have requests.
     listed: Vec<u32>,
     lingering: Vec<u32>,
@@ -60,6 +66,8 @@ impl Scheduler {
             endpoints: Vec::new(),
             free: Vec::new(),
             pools: Vec::new(),
+            prefixes: PrefixIndex::new(Limits::default()),
+            block_tokens: 0.0,
             listed: Vec::new(),
             lingering: Vec::new(),
             routes: Vec::new(),
@@ -95,6 +103,7 @@ impl Scheduler {
             }
             Event::FirstToken { request, attempt } => self.first_token(request, attempt),
             Event::Scraped { endpoint, reading } => {
+                self.caches_told(endpoint, &reading);
                 let now = self.now;
                 self.with(endpoint, |endpoint| endpoint.engine.scraped(now, *reading));
             }
@@ -150,21 +159,8 @@ impl Scheduler {
             .get_mut(at.slot as usize)
             .filter(|endpoint| endpoint.id == at);
         if let Some(endpoint) = endpoint {
-            endpoint.engine.began(now, &mut attempt.hold.load);
-        }
-    }
-
-    fn cache_changed(&mut self, id: EndpointId, changes: &[CacheChange]) {
-        let Some(pool) = self.endpoint_mut(id).map(|endpoint| endpoint.pool_at) else {
-            return;
-        };
-        let exact = &mut self.pools[pool].exact;
-        for change in changes {
-            match change {
-                CacheChange::Stored { parent, blocks } => exact.stored(id.slot, *parent, blocks),
-                CacheChange::Removed { blocks } => exact.removed(id.slot, blocks),
-                CacheChange::Cleared => exact.cleared(id.slot),
-            }
+            let means = &mut self.pools[endpoint.pool_at].means;
+            endpoint.engine.began(now, &mut attempt.hold.load, means);
         }
     }
 
@@ -173,23 +169,6 @@ impl Scheduler {
         if let Some(endpoint) = self.endpoint_mut(id) {
             change(endpoint);
             self.touched.push(id.slot);
-        }
-    }
-
-    /// Changes the other ranks of an endpoint's URL and has their states looked at.
-    fn with_siblings(&mut self, id: EndpointId, change: impl Fn(&mut Endpoint)) {
-        let Some(endpoint) = self
-            .endpoint_mut(id)
-            .filter(|endpoint| !endpoint.siblings.is_empty())
-        else {
-            return;
-        };
-        let siblings = Arc::clone(&endpoint.siblings);
-        for slot in siblings.iter().filter(|slot| **slot != id.slot) {
-            if let Some(sibling) = self.endpoints.get_mut(*slot as usize) {
-                change(sibling);
-                self.touched.push(*slot);
-            }
         }
     }
 

@@ -5,6 +5,7 @@ mod cached;
 mod closed;
 mod filter;
 mod inside;
+mod picker;
 mod policy;
 pub(crate) mod record;
 pub(crate) mod shares;
@@ -12,13 +13,14 @@ pub(crate) mod shares;
 pub(crate) use closed::soonest_return;
 pub(crate) use filter::any_live;
 
+use crate::action::Unfit;
 use crate::endpoint::Endpoint;
 use crate::event::Only;
 use crate::explain::{Abstained, Dropped};
 use crate::ids::EndpointId;
-use crate::policies::{Cached, Request};
+use crate::policies::{Cached, Candidates, Request};
 use crate::pool::Pool;
-use crate::prefix::Matches;
+use crate::prefix::{Matches, PrefixIndex};
 use crate::requests::Tried;
 use crate::rng::Rng;
 use crate::route::Plan;
@@ -38,6 +40,7 @@ pub(crate) struct Query<'a> {
     pub(crate) shares: Option<&'a Shares>,
     pub(crate) endpoints: &'a [Endpoint],
     pub(crate) pools: &'a [Pool],
+    pub(crate) prefixes: &'a PrefixIndex,
     pub(crate) facts: Request<'a>,
     pub(crate) protocols: Protocols,
     pub(crate) only: Option<Only>,
@@ -107,6 +110,8 @@ pub(crate) enum Refusal {
     Unavailable(Duration),
     /// None speaks the client's protocol.
     Unserved,
+    /// None can ever serve such a request.
+    Unfit(Unfit),
     /// None is left that was not tried.
     Exhausted,
 }
@@ -119,6 +124,8 @@ pub(crate) const UNKNOWN_RETURN: Duration = Duration::from_secs(1);
 pub(crate) struct Scratch {
     /// Per candidate of the plan.
     pub(crate) dropped: Vec<Option<Dropped>>,
+    /// Their indexes, where there are filters.
+    all: Vec<usize>,
     /// Order that serves.
     pub(crate) order: u16,
     /// Indexes of the live candidates of that order.
@@ -126,7 +133,7 @@ pub(crate) struct Scratch {
     /// Per live candidate.
     pub(crate) penalties: Vec<f64>,
     pub(crate) cached: Vec<Cached>,
-    /// Of one pool.
+    /// Of one chain.
     pub(crate) matches: Matches,
     pub(crate) totals: Vec<f64>,
     /// Raw scores: those of the first policy that scored, then those of the second, …
@@ -163,10 +170,19 @@ impl Query<'_> {
             .filter(|endpoint| endpoint.id.generation == id.generation)
     }
 
-    /// Index of the pool of a live candidate.
-    fn pool_at(&self, candidate: usize) -> usize {
-        self.live_endpoint(candidate)
-            .map_or(0, |endpoint| endpoint.pool_at)
+    /// The candidates at these indexes of the plan, as filters and policies see them.
+    fn candidates<'a>(&'a self, live: &'a [usize]) -> Candidates<'a> {
+        Candidates {
+            now: self.now,
+            plan: self.plan,
+            live,
+            endpoints: self.endpoints,
+            penalties: &[],
+            cached: &[],
+            pools: self.pools,
+            draw: 0.0,
+            ranks: None,
+        }
     }
 
     /// The endpoint of a candidate that is live, so is there.

@@ -38,6 +38,9 @@ pub struct Reading {
     pub adapters: Option<Vec<Arc<str>>>,
     /// Most adapters that fit at once.
     pub max_adapters: Option<u32>,
+    /// Digest of all that its source said, also of what nobody looks at: where it changes, the source is alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<u64>,
 }
 
 /// Something that happened in the prefix cache of an engine, by its own events.
@@ -56,6 +59,8 @@ pub enum CacheChange {
         /// Their chain hashes.
         blocks: Vec<BlockHash>,
     },
-    /// Nothing is held any more.
+    /// Nothing is held any more. From here on everything is told.
     Cleared,
+    /// Something was not told: what is held is not known any more, and what follows is a part of it.
+    Lost,
 }

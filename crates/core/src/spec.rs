@@ -3,6 +3,7 @@
 //! The config crate resolves the user's file into a [`FleetSpec`]; it is valid by construction there, and
 //! [`FleetSpec::check`] says what the scheduler relies on.
 
+use crate::filters::Filters;
 use crate::policies::Policies;
 use crate::work::{Abilities, Needs};
 use serde::{Deserialize, Serialize};
@@ -234,6 +235,12 @@ pub struct RouteSpec {
     pub targets: Vec<TargetSpec>,
     /// The weighted sum; empty: none.
     pub policies: Policies,
+    /// How the winner is picked by the sums.
+    #[serde(default)]
+    pub picker: Picker,
+    /// What keeps candidates from serving a request.
+    #[serde(default, skip_serializing_if = "Filters::is_empty")]
+    pub filters: Filters,
     /// Where weights choose: whether a full target's share goes to the others (else 429).
     pub spill: bool,
     /// What is tried again, and how often.
@@ -271,6 +278,34 @@ impl TargetSpec {
     }
 }
 
+/// How the winner is picked by the totals of the weighted sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Picker {
+    /// The highest.
+    #[default]
+    Max,
+    /// The higher of two that chance names.
+    PowerOfTwo,
+    /// In proportion to exp(total / temperature).
+    WeightedRandom {
+        /// Above 0; none: a tenth of the sum of the policies' weights.
+        temperature: Option<f64>,
+    },
+}
+
+impl Picker {
+    /// The word of the config, the API and the logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Max => "max",
+            Self::PowerOfTwo => "power_of_two",
+            Self::WeightedRandom { .. } => "weighted_random",
+        }
+    }
+}
+
 /// How a route chooses; follows from its config alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -302,6 +337,8 @@ impl RouteSpec {
             name: name.into(),
             targets,
             policies: Policies::default(),
+            picker: Picker::Max,
+            filters: Filters::default(),
             spill: true,
             retry: RetrySpec::default(),
             fallback: Vec::new(),
@@ -311,7 +348,7 @@ impl RouteSpec {
     /// Facts of requests and engines that the route looks at.
     #[must_use]
     pub fn needs(&self) -> Needs {
-        self.policies.needs()
+        self.policies.needs().and(self.filters.needs())
     }
 
     /// How this route chooses.
@@ -552,6 +589,13 @@ impl RouteSpec {
             policy
                 .check()
                 .map_err(|why| format!("policies.{}.{why}", policy.name()))?;
+        }
+        if let Picker::WeightedRandom {
+            temperature: Some(temperature),
+        } = self.picker
+            && !(temperature.is_finite() && temperature > 0.0)
+        {
+            return Err("picker.weighted_random.temperature: above 0".into());
         }
         let budget = &self.retry.budget;
         let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;

@@ -1,5 +1,6 @@
 //! The scheduler's state, as people and metrics see it.
 
+use crate::engine::Trial;
 use crate::ids::{EndpointId, RouteId};
 use crate::spec::{RouteBy, Weight};
 use crate::time::Time;
@@ -79,6 +80,9 @@ pub struct FleetView {
     pub endpoints: Vec<EndpointView>,
     /// In the order of the spec.
     pub routes: Vec<RouteView>,
+    /// What pools have learned of the requests of routes that look at it; of others nothing is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolView>,
 }
 
 /// One endpoint.
@@ -116,6 +120,71 @@ pub struct EndpointView {
     pub keys_cooling: Vec<(u16, Time)>,
     /// Failed probes in a row.
     pub probe_failures: u32,
+    /// When its engine last told something of itself; none: never.
+    #[serde(default)]
+    pub heard_at: Option<Time>,
+    /// What its answers show; none: no route looks at it, or nothing came yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<Box<LiveView>>,
+}
+
+/// What an endpoint's answers show, decayed to what its pool's do with a half-life of 30 s.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveView {
+    /// Seconds to the first token.
+    pub first_token: Option<LatencyView>,
+    /// Seconds per token after the first.
+    pub per_token: Option<LatencyView>,
+    /// Seconds from sending to the last token.
+    pub total: Option<LatencyView>,
+    /// Share of failures among answers and failures, of late.
+    pub failures: f64,
+    /// Prompt tokens that it computes in a second.
+    pub prefill_rate: f64,
+    /// Tokens of answers that it generates in a second, at its pool's usual batch.
+    pub decode_rate: f64,
+    /// Prompt tokens not computed yet.
+    pub prefill_tokens: f64,
+    /// Tokens of answers expected still to come.
+    pub decode_tokens: f64,
+    /// Seconds that these take.
+    pub outstanding_seconds: f64,
+}
+
+/// Times of one kind, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyView {
+    /// Mean of the last 100.
+    pub mean: f64,
+    /// Peak-EWMA.
+    pub peak: f64,
+    /// Median, within 10 %.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Seconds since the newest sample.
+    pub age: f64,
+}
+
+/// What a pool has learned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PoolView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Mean seconds to the first token, of late; none: nothing came yet.
+    pub first_token: Option<f64>,
+    /// Mean seconds per token after the first.
+    pub per_token: Option<f64>,
+    /// Mean prompt tokens that were not cached.
+    pub prompt_tokens: Option<f64>,
+    /// Mean tokens of an answer.
+    pub output_tokens: Option<f64>,
+    /// How well the time to the first token is predicted; none: no route asks for it.
+    pub predicts_first_token: Option<Trial>,
+    /// How well the time per token is predicted.
+    pub predicts_per_token: Option<Trial>,
 }
 
 /// One route.

@@ -102,6 +102,12 @@ impl Abilities {
         Self(self.0 | other.0)
     }
 
+    /// Those of the set that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether all of `wanted` are in the set.
     #[must_use]
     pub const fn covers(self, wanted: Self) -> bool {

@@ -4,6 +4,7 @@ use crate::clock::rfc3339;
 use crate::gateway::Gateway;
 use crate::snapshot::{RouteEntry, Snapshot};
 use crate::telemetry::decisions::Taken;
+use crate::telemetry::signals::{self, SignalsShown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -145,11 +146,7 @@ fn parts<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<PartShown> {
 fn dropped_word(dropped: Dropped) -> String {
     match dropped {
         Dropped::State(kind) => format!("state: {}", kind.as_str()),
-        Dropped::Capacity => "capacity".to_owned(),
-        Dropped::Protocol => "protocol".to_owned(),
-        Dropped::Tried => "tried".to_owned(),
-        Dropped::LaterOrder => "later order".to_owned(),
-        Dropped::Elsewhere => "elsewhere".to_owned(),
+        other => other.as_str().to_owned(),
     }
 }
 
@@ -176,7 +173,7 @@ fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
             .iter()
             .map(|(policy, why)| (policy.to_string(), why.as_str()))
             .collect(),
-        picker: "max",
+        picker: decision.picker.as_str(),
         tie: decision.tie,
         failed_open: decision.failed_open,
         session_moved: decision.session_moved,
@@ -277,6 +274,10 @@ pub struct EndpointShown {
     pub failed: u64,
     pub probe_failures: u32,
     pub keys_cooling: usize,
+    /// What its engine and the exporter of its GPUs say, by page: `engine`, `gpu`.
+    pub signals: BTreeMap<&'static str, SignalsShown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_events: Option<crate::kv_events::KvShown>,
 }
 
 /// All endpoints, in the order of the config.
@@ -332,5 +333,9 @@ fn endpoint_shown(
         failed: of.failed,
         probe_failures: of.probe_failures,
         keys_cooling: of.keys_cooling.len(),
+        signals: upstream
+            .map(|upstream| signals::shown(upstream, (view, of)))
+            .unwrap_or_default(),
+        kv_events: gateway.kv.shown(of.id),
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod session;
 pub(crate) mod stored;
 pub(crate) mod upload;
 pub(crate) mod waiting;
+pub(crate) mod work;
 
 use crate::client::connection::Client;
 use crate::server::Worker;

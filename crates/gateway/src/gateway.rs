@@ -59,6 +59,8 @@ pub struct Gateway {
     /// Starting up, serving, draining.
     pub lifecycle: Lifecycle,
     pub(crate) probes: mpsc::UnboundedSender<EndpointId>,
+    /// What engines tell of their caches.
+    pub(crate) kv: crate::kv_events::Board,
     next_request: AtomicU64,
     pub(crate) connections: AtomicUsize,
     pub(crate) clients_max: usize,
@@ -134,6 +136,7 @@ impl Gateway {
             body_memory: Arc::new(BodyMemory::new()),
             lifecycle: Lifecycle::default(),
             probes,
+            kv: crate::kv_events::Board::default(),
             next_request: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
             clients_max: setup.clients_max,
@@ -183,6 +186,7 @@ impl Gateway {
         self.snapshot.store(snapshot.clone());
         let view = core.scheduler.view(self.clock.now());
         drop(core);
+        self.kv.changed.notify_one();
         self.forget_gone(&view);
         actions.into_iter().for_each(|action| self.perform(action));
         Ok(())

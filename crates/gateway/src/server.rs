@@ -6,7 +6,7 @@ use crate::client::socket::Socket as ClientSocket;
 use crate::exchange::waiting::Leftovers;
 use crate::gateway::{Gateway, Setup};
 use crate::upstream::pool::Connections;
-use crate::{calibrate, discovery, driver, probes};
+use crate::{calibrate, discovery, driver, kv_events, probes, scrape};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -118,11 +118,14 @@ pub fn start(setup: Setup, listener: TcpListener, workers: usize) -> Result<Runn
     let mut threads = vec![spawn("keeper".into(), move || async move {
         tokio::task::spawn_local(probes::run(keeper.clone(), queues.probes));
         tokio::task::spawn_local(discovery::run(keeper.clone(), queues.watches));
+        tokio::task::spawn_local(scrape::run(keeper.clone()));
         let worker = Worker::on_this_thread(keeper.clone());
         tokio::task::spawn_local(calibrate::run(worker, queues.calibrations));
         tokio::task::spawn_local(calibrate::keep_schedule(keeper.clone()));
         driver::keep_time(keeper).await;
     })?];
+    let follower = gateway.clone();
+    threads.push(spawn("kv-events".into(), move || kv_events::run(follower))?);
     // Clients that connect meanwhile wait to be accepted, which is better than telling them that nobody serves them.
     gateway.await_sources();
     for index in 0..workers.max(1) {

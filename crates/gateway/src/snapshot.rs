@@ -1,7 +1,9 @@
 //! One configuration, compiled for the request path. Immutable; a request keeps the one it started with.
 
 use crate::discovery::Bell;
+use crate::scrape::{self, Board};
 use crate::telemetry::metrics::{AttemptCounters, Metrics, TargetSeries};
+use crate::tokens::{PromptBlocks, Told};
 use crate::upstream::addresses::Addresses;
 use crate::upstream::own::Own;
 use crate::upstream::tls;
@@ -9,16 +11,19 @@ use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderName};
 use secrecy::ExposeSecret;
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use weighbridge_config::discovery::Discovery;
-use weighbridge_config::resolved::{self, Config, Kind};
+use weighbridge_config::resolved::{self, Config, HttpVersion, Kind};
 use weighbridge_core::action::Bindings;
 use weighbridge_core::policies::session_affinity::{Config as Affinity, KeySource};
-use weighbridge_core::spec::RetrySpec;
+use weighbridge_core::spec::{FleetSpec, RetrySpec, RouteSpec};
+use weighbridge_core::work::Needs;
 use weighbridge_core::{EndpointId, RouteId};
 use weighbridge_wire::BodyPath;
+use weighbridge_wire::metrics::{GpuSelect, Names};
 
 /// Everything the request path reads.
 pub struct Snapshot {
@@ -47,6 +52,14 @@ pub struct RouteEntry {
     pub targets: Vec<TargetEntry>,
     /// `round_robin`, `weight` or `policy`.
     pub route_by: &'static str,
+    /// What has to be found out for it, and for the routes that it falls back to.
+    pub(crate) needs: Needs,
+    /// Whether every pool that it may send to names its model itself, whatever the client calls it.
+    pub(crate) names_model: bool,
+    /// How prompts become blocks by the names of engines' events, of its first pool that has such; none: of none.
+    pub(crate) exact: Option<Arc<PromptBlocks>>,
+    /// What that pool, or else the first one, calls the model; none: as the client does.
+    model: Option<Arc<str>>,
     pub(crate) affinity: Option<SessionKeys>,
     pub(crate) retry: RetrySpec,
     /// What the route says of re-sending; none: as the pool.
@@ -91,6 +104,12 @@ pub(crate) struct PoolEntry {
     pub(crate) secrets: Vec<String>,
     /// Rung when one of its endpoints cannot be connected to; none: the config names them.
     pub(crate) bell: Option<Bell>,
+    /// How its prompts become blocks by the names of its engines' events.
+    pub(crate) blocks: Arc<PromptBlocks>,
+    /// Metrics to look for; none: its engines are not asked.
+    pub(crate) names: Option<Arc<Names>>,
+    /// In its place where the exporters of its endpoints' GPUs are asked, which get none of its keys.
+    exporters: Option<Arc<PoolEntry>>,
 }
 
 /// What a new snapshot takes over.
@@ -127,14 +146,18 @@ impl Compiled {
             None => wanted.map(crate::client::tls::server_config).transpose()?,
         };
         Ok(Self {
-            pools: compile_pools(config, carried)?,
+            pools: compile_pools(config, carried, running)?,
             tls,
         })
     }
 }
 
 /// Loads what of the pools can fail, before anything changes.
-fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>, String> {
+fn compile_pools(
+    config: &Config,
+    carried: &Carried,
+    running: Option<&Snapshot>,
+) -> Result<Vec<CompiledPool>, String> {
     let compile = |(index, pool): (usize, &resolved::Pool)| {
         let hosts: Result<Vec<_>, String> = pool
             .endpoints
@@ -157,8 +180,16 @@ fn compile_pools(config: &Config, carried: &Carried) -> Result<Vec<CompiledPool>
         });
         let entry = match before {
             Some((entry, true)) => entry.clone(),
-            Some((entry, false)) => Arc::new(PoolEntry::compile(pool, carried, entry.tls.clone())?),
-            None => Arc::new(PoolEntry::compile(pool, carried, None)?),
+            Some((entry, false)) => {
+                let loaded = (entry.tls.clone(), entry.blocks.clone());
+                Arc::new(PoolEntry::compile(pool, carried, loaded)?)
+            }
+            None => {
+                let same = running.and_then(|running| running.pool_named(&pool.name));
+                let told = same.map_or_else(Arc::<Told>::default, |same| same.blocks.told.clone());
+                let loaded = (None, Arc::new(PromptBlocks::load(pool, told)?));
+                Arc::new(PoolEntry::compile(pool, carried, loaded)?)
+            }
         };
         Ok((entry, hosts?))
     };
@@ -175,15 +206,26 @@ pub struct Upstream {
     pub labels: Vec<(String, String)>,
     /// Which data-parallel rank of its URL it is; none: the URL holds no ranks.
     pub rank: Option<u32>,
+    /// How many ranks its URL holds; 1: none.
+    pub(crate) ranks: u16,
     pub(crate) pool: Arc<PoolEntry>,
     pub(crate) url: resolved::BaseUrl,
     pub(crate) host: HeaderValue,
     /// Where its host is.
     pub(crate) addresses: Addresses,
+    /// Where its engine tells of its cache.
+    pub(crate) kv_events: Option<weighbridge_config::kv_events::KvEvents>,
     /// Scheduler time in ns of the newest byte of any stream; the same in every snapshot.
     pub(crate) last_byte: Arc<AtomicU64>,
     /// The same in every snapshot.
     pub(crate) attempts: Arc<AttemptCounters>,
+    /// What its engine and GPUs say of themselves; the same in every snapshot.
+    pub(crate) signals: Arc<Board>,
+    /// Who is asked for the engine's metrics in its place; none: itself.
+    pub(crate) metrics_at: Option<Arc<Upstream>>,
+    /// Who is asked about its GPUs, and which are its own.
+    pub(crate) gpus_at: Option<Arc<Upstream>>,
+    pub(crate) gpus: Option<GpuSelect>,
 }
 
 impl Upstream {
@@ -237,11 +279,15 @@ impl Snapshot {
                 if let Some(same) = before.and_then(|before| before.upstreams.get(&id)) {
                     upstream.last_byte = same.last_byte.clone();
                     upstream.attempts = same.attempts.clone();
+                    upstream.signals = same.signals.clone();
                 }
+                upstream.find_metrics(endpoint);
                 upstreams.insert(id, Arc::new(upstream));
             }
             entries.push(pool);
         }
+        // Most configs look at nothing; in the others every route is compared with every other.
+        let looks = (config.fleet.routes.iter()).any(|route| route.needs() != Needs::NONE);
         let mut routes = HashMap::new();
         let mut routes_by_id = HashMap::new();
         for (index, (route, &id)) in config.routes.iter().zip(&bindings.routes).enumerate() {
@@ -251,6 +297,8 @@ impl Snapshot {
                 .session_affinity
                 .as_ref()
                 .map(|keys| SessionKeys::compile(keys, &mut body_paths));
+            let pools = || route.targets.iter().filter_map(|(_, pool)| entries.get(*pool));
+            let told = pools().find(|pool| pool.config.endpoints.iter().any(|at| at.kv_events.is_some()));
             let entry = Arc::new(RouteEntry {
                 id,
                 name: route.name.clone(),
@@ -264,6 +312,15 @@ impl Snapshot {
                         series: metrics.target(&route.name, name.clone()),
                     })
                     .collect(),
+                needs: if looks {
+                    needs(&config.fleet, spec)
+                } else {
+                    Needs::NONE
+                },
+                names_model: route
+                    .targets
+                    .iter()
+                    .all(|(_, pool)| config.pools[*pool].model.is_some()),
                 affinity,
                 retry: spec.retry.clone(),
                 resend: route.resend,
@@ -271,6 +328,8 @@ impl Snapshot {
                 heartbeat: route.heartbeat,
                 finish: route.finish,
                 unserved: metrics.target(&route.name, ""),
+                exact: told.map(|pool| pool.blocks.clone()),
+                model: told.or(pools().next()).and_then(|pool| pool.config.model.clone()),
             });
             routes.insert(route.name.clone(), entry.clone());
             routes_by_id.insert(id, entry);
@@ -304,6 +363,10 @@ impl Snapshot {
         found.next().filter(|_| found.next().is_none())
     }
 
+    fn pool_named(&self, name: &str) -> Option<&Arc<PoolEntry>> {
+        self.pools.iter().find(|pool| *pool.config.name == *name)
+    }
+
     /// The endpoint of this name in the pool of that name.
     pub(crate) fn upstream_named(&self, pool: &str, endpoint: &str) -> Option<&Arc<Upstream>> {
         (self.upstreams.values())
@@ -325,6 +388,33 @@ impl Snapshot {
     /// All endpoints, in no order.
     pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.values()
+    }
+}
+
+/// What `route` looks at, or a route that a request may go on to from there.
+fn needs(fleet: &FleetSpec, route: &RouteSpec) -> Needs {
+    let mut seen = vec![&route.name];
+    let mut at = 0;
+    let mut all = Needs::NONE;
+    while let Some(name) = seen.get(at).copied() {
+        at += 1;
+        let Some(route) = fleet.routes.iter().find(|route| route.name == *name) else {
+            continue;
+        };
+        all = all.and(fleet.needs(route));
+        for step in &route.fallback {
+            if !seen.contains(&&step.route) {
+                seen.push(&step.route);
+            }
+        }
+    }
+    all
+}
+
+impl RouteEntry {
+    /// What engines call the model that the client calls `model`.
+    pub(crate) fn upstream_model<'a>(&'a self, model: &'a str) -> &'a str {
+        self.model.as_deref().unwrap_or(model)
     }
 }
 
@@ -356,11 +446,11 @@ impl SessionKeys {
 }
 
 impl PoolEntry {
-    /// `tls` is what is loaded already.
+    /// `tls` and `blocks` are what is loaded already.
     fn compile(
         pool: &resolved::Pool,
         carried: &Carried,
-        tls: Option<Arc<rustls::ClientConfig>>,
+        (tls, blocks): (Option<Arc<rustls::ClientConfig>>, Arc<PromptBlocks>),
     ) -> Result<Self, String> {
         // Loaded before the first endpoint is known, so that what is wrong with it is told at the start.
         let will_need = matches!(&pool.discovery, Some(Discovery::Dns(dns)) if dns.https);
@@ -408,7 +498,48 @@ impl PoolEntry {
             secrets: crate::secrets::forms(secrets.iter().map(String::as_str)),
             bell: carried.bells.get(&pool.name).cloned(),
             own: carried.own.clone(),
+            blocks,
+            names: pool.scrape.as_ref().map(|scrape| Arc::new(scrape::names(scrape))),
+            exporters: Self::exporters(pool, carried)?,
         })
+    }
+
+    /// What the exporters of a pool's GPUs are asked with: none of its keys, and no name of its certificates. They speak
+    /// whatever they speak.
+    fn exporters(pool: &resolved::Pool, carried: &Carried) -> Result<Option<Arc<Self>>, String> {
+        let mut gpus = pool
+            .endpoints
+            .iter()
+            .filter_map(|endpoint| endpoint.gpus.as_ref())
+            .peekable();
+        if gpus.peek().is_none() {
+            return Ok(None);
+        }
+        let mut config = resolved::Pool {
+            endpoints: Vec::new(),
+            api_keys: Vec::new(),
+            http: HttpVersion::Auto,
+            ..pool.clone()
+        };
+        config.tls.server_name = None;
+        let tls = match gpus.any(|gpus| gpus.url.https) {
+            true => Some(
+                tls::client_config(&config.tls, config.http)
+                    .map_err(|error| format!("pool `{}`: {error}", pool.name))?,
+            ),
+            false => None,
+        };
+        Ok(Some(Arc::new(Self {
+            config,
+            tls,
+            own: carried.own.clone(),
+            credentials: Vec::new(),
+            secrets: Vec::new(),
+            bell: None,
+            blocks: Arc::default(),
+            names: None,
+            exporters: None,
+        })))
     }
 }
 
@@ -434,12 +565,65 @@ impl Upstream {
             name: endpoint.name.clone(),
             labels: endpoint.labels.clone(),
             rank: endpoint.rank,
+            ranks: (endpoint.rank.and(endpoint.ranks))
+                .and_then(|ranks| u16::try_from(ranks).ok())
+                .unwrap_or(1),
             pool: pool.clone(),
             url: endpoint.url.clone(),
             host,
             addresses: Addresses::new(&endpoint.url, &endpoint.addresses),
+            kv_events: endpoint.kv_events.clone(),
             last_byte: Arc::default(),
             attempts: Arc::new(metrics.attempts(&pool.config.name, &endpoint.name)),
+            signals: Arc::default(),
+            metrics_at: None,
+            gpus_at: None,
+            gpus: None,
         }
+    }
+
+    /// Finds out who is asked for metrics.
+    fn find_metrics(&mut self, endpoint: &resolved::Endpoint) {
+        if let Some(port) = self.pool.config.scrape.as_ref().and_then(|scrape| scrape.port) {
+            let elsewhere = |address: &SocketAddr| SocketAddr::new(address.ip(), port);
+            let addresses: Vec<_> = endpoint.addresses.iter().map(elsewhere).collect();
+            self.metrics_at = self.standing_in(&self.pool, self.url.at_port(port), &addresses);
+        }
+        if let (Some(gpus), Some(pool)) = (&endpoint.gpus, &self.pool.exporters) {
+            self.gpus_at = self.standing_in(pool, gpus.url.clone(), &[]);
+            self.gpus = Some(GpuSelect {
+                indexes: gpus.indexes.clone(),
+                uuids: gpus.uuids.clone(),
+            });
+        }
+    }
+
+    /// Somebody at another address who is asked in its place.
+    fn standing_in(
+        &self,
+        pool: &Arc<PoolEntry>,
+        url: resolved::BaseUrl,
+        addresses: &[SocketAddr],
+    ) -> Option<Arc<Self>> {
+        // The host was a header's value before, and a port makes it no other.
+        let host = HeaderValue::try_from(url.authority.as_str()).ok()?;
+        Some(Arc::new(Self {
+            id: self.id,
+            name: self.name.clone(),
+            labels: Vec::new(),
+            rank: self.rank,
+            ranks: self.ranks,
+            pool: pool.clone(),
+            addresses: Addresses::new(&url, addresses),
+            url,
+            host,
+            last_byte: self.last_byte.clone(),
+            attempts: self.attempts.clone(),
+            signals: self.signals.clone(),
+            metrics_at: None,
+            gpus_at: None,
+            gpus: None,
+            kv_events: None,
+        }))
     }
 }

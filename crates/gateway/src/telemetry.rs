@@ -3,10 +3,12 @@
 pub mod balance;
 pub mod decisions;
 pub(crate) mod fleet;
+pub(crate) mod kv_events;
 pub mod log;
 pub mod metrics;
 pub mod outcome;
 pub mod record;
+pub mod signals;
 pub mod slowest;
 pub(crate) mod trace;
 

@@ -61,6 +61,7 @@ fn setup(endpoints: usize, settings: Settings) -> Setup {
         spill: true,
         retry: RetrySpec::default(),
         fallback: vec![],
+        ..RouteSpec::new("", Vec::new())
     };
     Setup {
         fleet: Fleet {

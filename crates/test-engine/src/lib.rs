@@ -4,6 +4,7 @@
 //! * [`fast`]: a very cheap inference server, so that a benchmark measures what stands in front of it.
 //! * [`load`]: a load generator, closed loop or at a fixed rate.
 //! * [`harness`]: starts the real gateway binary on a configuration, reads its log and metrics, stops it.
+//! * [`kv`]: an engine's prefix cache and the publisher of its events.
 //! * [`dns`]: a name server that says what a test wants.
 //! * [`client`]: a small blocking HTTP client that sees arrival times and how a body ended.
 //!
@@ -29,6 +30,7 @@ pub mod fast;
 pub mod harness;
 pub mod http1;
 mod json;
+pub mod kv;
 pub mod load;
 mod parallel;
 pub mod upstream;

@@ -15,9 +15,7 @@ use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use reader::Reader;
-
-pub(crate) use reader::Malformed;
+pub(crate) use reader::{Malformed, Reader};
 
 /// Calls `on_field(key, value)` for every field of the object that `json` holds: the key with its quotes, the
 /// value without surrounding space. Fails if `json` is anything but one object; the calls made until then

@@ -5,9 +5,10 @@ use crate::input::Input;
 use crate::json::{self, Kind, Node};
 use bytes::Bytes;
 use weighbridge_wire::peek::PeekErrorKind;
+use weighbridge_wire::prompt::{Cut, Prompt};
 use weighbridge_wire::{
     Api, BodyPath, ErrorBody, Peek, PeekError, Protocol, client_status, estimated_usage, passes_untouched,
-    prompt_tokens, rewrite, rewrite_model, upstream_error,
+    rewrite, rewrite_model, upstream_error,
 };
 
 /// Of success too: an upstream may give one to what is read as an error.
@@ -15,7 +16,7 @@ const STATUSES: [u16; 11] = [400, 500, 529, 503, 200, 401, 429, 504, 302, 599, 9
 
 const PATHS: [&str; 5] = ["user", "metadata.user_id", "a.b.c", "model", "stream_options.x"];
 
-/// Whether usage is asked for, a model to write, a path to look up, how much of the prompt to count, and the body.
+/// Whether usage is asked for, a model to write, a path to look up, how the prompt is cut, and the body.
 pub fn check(data: &[u8]) {
     let mut input = Input(data);
     let flags = input.byte();
@@ -23,10 +24,13 @@ pub fn check(data: &[u8]) {
     let model = String::from_utf8_lossy(input.take(len)).into_owned();
     let len = input.below(24);
     let path = String::from_utf8_lossy(input.take(len)).into_owned();
-    let budget = usize::from(input.short());
+    let cut = Cut {
+        seed: u64::from(input.byte()),
+        block_bytes: usize::from(input.byte()),
+    };
     let body = Bytes::copy_from_slice(input.0);
     check_peek(&body, &path, (&model, flags & 1 == 1));
-    check_prompt(&body, budget);
+    check_prompt(&body, cut);
     check_estimate(&body);
     check_error(&body, STATUSES[usize::from(flags >> 1) % STATUSES.len()]);
 }
@@ -184,15 +188,78 @@ fn check_options(old: &Node<'_>, new: &Node<'_>) {
     assert_eq!(new.last("include_usage").map(|value| value.raw), Some("true"));
 }
 
-fn check_prompt(body: &[u8], budget: usize) {
-    let all = prompt_tokens(body, usize::MAX);
-    assert!(
-        all <= 4 + 5 * body.len() as u64,
-        "{all} tokens in {} bytes",
-        body.len()
-    );
-    let sampled = prompt_tokens(body, budget);
-    assert!(budget < body.len() || sampled == all, "{sampled} of {all}");
+/// A prompt does not depend on how its JSON is written, keeps its blocks when messages are added, and is bounded.
+fn check_prompt(body: &[u8], cut: Cut) {
+    let Ok(json) = std::str::from_utf8(body) else {
+        return;
+    };
+    for api in [
+        Api::ChatCompletions,
+        Api::Completions,
+        Api::Responses,
+        Api::Messages,
+    ] {
+        let prompt = read_prompt(json, api, cut);
+        // A medium is a few bytes here, and thousands of tokens.
+        let most = 2000 * json.len();
+        assert!(prompt.tokens <= most as u64 && prompt.blocks.len() <= most);
+    }
+    let Ok(tree) = json::parse(json) else { return };
+    let api = Api::ChatCompletions;
+    let prompt = read_prompt(json, api, cut);
+    let mut respelt = String::new();
+    respell(&tree, &mut respelt);
+    assert_eq!(prompt, read_prompt(&respelt, api, cut), "{respelt}");
+    if let Some(Kind::List(messages)) = tree.last("messages").map(|node| &node.kind)
+        && tree.last("input").is_none()
+        && tree.last("prompt").is_none()
+        && let Some(last) = messages.last()
+    {
+        let start = Node::offset(json, last.raw);
+        let before = json[..start].trim_end().trim_end_matches(',');
+        let shorter = read_prompt(&format!("{before}{}", &json[start + last.raw.len()..]), api, cut);
+        assert!(prompt.blocks.starts_with(&shorter.blocks));
+    }
+}
+
+fn read_prompt(json: &str, api: Api, cut: Cut) -> Prompt {
+    let mut prompt = Prompt::default();
+    prompt.read(json, api, Some(cut));
+    prompt
+}
+
+/// Writes the same JSON with all its text in escapes and space wherever it may be.
+fn respell(node: &Node<'_>, into: &mut String) {
+    into.push_str(" \n");
+    match &node.kind {
+        Kind::Text(Some(text)) => {
+            into.push('"');
+            for unit in text.encode_utf16() {
+                into.push_str(&format!("\\u{unit:04X}"));
+            }
+            into.push('"');
+        }
+        Kind::List(items) => {
+            into.push('[');
+            for (place, item) in items.iter().enumerate() {
+                into.push_str(if place > 0 { "\t," } else { "" });
+                respell(item, into);
+            }
+            into.push(']');
+        }
+        Kind::Object(fields) => {
+            into.push('{');
+            for (place, (key, value)) in fields.iter().enumerate() {
+                into.push_str(if place > 0 { "\t," } else { "" });
+                respell(key, into);
+                into.push_str("\r:");
+                respell(value, into);
+            }
+            into.push('}');
+        }
+        _ => into.push_str(node.raw),
+    }
+    into.push(' ');
 }
 
 /// An answer without usage: what it is taken to have cost is bounded by its length, and nothing where no tokens are spent.

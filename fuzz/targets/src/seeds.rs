@@ -277,7 +277,7 @@ const STREAMS: [&str; 21] = [
     "{\"type\":\"message\",\"id\":\"m\",\"usage\": {\"input_tokens\":3,\"output_tokens\":4,\"cache_read_input_tokens\":1} }",
 ];
 
-const BODIES: [&str; 34] = [
+const BODIES: [&str; 37] = [
     r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":false},"user":" u "}"#,
     r#" {"stream":true,"stream_options":null,"metadata":{"user_id":"x","user_id":"y"},"max_tokens":1.0,"max_completion_tokens":9007199254740993}"#,
     r#"{"mod\u0065l":"a\"b","a":{"b":{"c":"\ud83d\ude42"}},"x":1e400,"y":-0.0E+1,"z":"\ud800"}"#,
@@ -303,6 +303,9 @@ const BODIES: [&str; 34] = [
     r#"{"messages":[{"role":"user","content":"caf\u00e9 café 你好 한국어 \uff01 ！ 12345 \n\n\t  x"},{"content":[{"type":"text","text":"Привет γειά ✓ \u2028 🙂🙂 “q” \u3000"},{"type":"image_url","image_url":{"url":"data:"}}]}],"functions":[{"name":"f"}]}"#,
     r#"{"prompt":"Привет café 你好 ✓ … 　x","instructions":[[[[[[[["deep"]]]]]]]],"input":[1,true,null,{"a":{"b":["c"]}}]}"#,
     r#"{"choices":[{"message":{"role":"assistant","content":"hello there 12","tool_calls":[{"function":{"arguments":"{}"}}]},"finish_reason":"stop"},{"text":"x"}],"output":[{"type":"message","content":[{"text":"y"}]}],"content":[{"type":"text","text":"z"}]}"#,
+    r#"{"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}},"cache_control":{}}],"messages":[{"content":"a long enough text of a user","role":"user"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"a\": 1}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"done, and some more"}]}],"cache_salt":"s"}"#,
+    r#"{"system":[{"type":"text","text":"sys"}],"messages":[{"role":"user","content":[{"source":{"type":"base64","data":"AAAA"},"type":"image"},{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"}]},{"type":"tool_use","id":"t","name":"n","input":{"id":5,"type":[1, 2]}}]}],"output_config":{"format":{"type":"json_schema"}}}"#,
+    r#"{"prompt":[[1,2,3],[4, 5]],"input":[{"type":"message","role":"user","content":[{"type":"input_audio","input_audio":{"data":"AAAA"}}]},{"type":"function_call_output","call_id":"c","output":"o"}],"text":{"format":{"type":"json_schema"}}}"#,
     r#""a string as an error""#,
     r#""broken"#,
     "[]",

@@ -64,10 +64,14 @@ section! {
         stall_after: Span,
         /// Longest waits for the upstream.
         timeouts: Timeouts,
+        /// Reads the load of engines from their metrics; `false`: never. Default: by kind.
+        scrape: Toggle<super::scrape::Scrape>,
+        /// How the engines make tokens of text, so that prompts are matched with their events (`kv_events`).
+        tokenizer: super::kv_events::Tokenizer,
     }
     required [name]
     either [endpoints, discovery]
-    later [scrape, quota_group, serves_tokens, passthrough, gpu_memory_max]
+    later [quota_group, serves_tokens, passthrough, gpu_memory_max]
 }
 
 words! {
@@ -87,6 +91,8 @@ words! {
         TrtLlm = "trtllm",
         /// mistral.rs.
         MistralRs = "mistralrs",
+        /// LMDeploy.
+        LmDeploy = "lmdeploy",
         /// OpenAI, or a provider with its API.
         OpenAi = "openai",
         /// Anthropic.
@@ -158,10 +164,21 @@ section! {
         /// Data-parallel ranks of its engine, each of which is an endpoint of its own, `NAME#0`, `NAME#1` and so on; requests say
         /// in `X-data-parallel-rank` which is meant. Default: as the pool says.
         ranks: Whole<1, 256>,
+        /// Page of the GPU exporter (DCGM, nvidia_gpu_exporter) of its machine, as a whole URL.
+        gpu_metrics: Url,
+        /// Numbers of its GPUs at that exporter. Default: all, unless `gpu_uuid` says which.
+        gpu_index: OneOrMany<GpuIndex>,
+        /// UUIDs of its GPUs at that exporter.
+        gpu_uuid: OneOrMany<Name>,
+        /// Where the engine tells what its prefix cache holds.
+        kv_events: super::kv_events::KvEvents,
     }
     required [url]
-    later [gpu_metrics, kv_events, scrape, api_key]
+    later [scrape, api_key]
 }
+
+/// A GPU's number on its machine.
+pub(crate) type GpuIndex = Whole<0, 1023>;
 
 impl FromText for Endpoint {
     const WANTED: &'static str = "text (a URL), or a map with `url`,";

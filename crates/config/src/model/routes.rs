@@ -19,6 +19,8 @@ section! {
         policies: PolicySet,
         /// How the winner is drawn from the scores.
         picker: Picker = "max",
+        /// What keeps endpoints from serving a request, whatever their scores.
+        filters: super::filters::Filters,
         /// Where weights choose: whether the share of a full target goes to the others; else the client gets 429.
         spill: Flag = true,
         /// What is tried again on another endpoint; `false`: nothing.
@@ -34,7 +36,7 @@ section! {
         on_disconnect: OnDisconnect = "cancel",
     }
     required [name, targets]
-    later [preset, filters, choose, hedge, queue, cache, passthrough]
+    later [preset, choose, hedge, queue, cache, passthrough]
 }
 
 section! {
@@ -78,11 +80,65 @@ impl FromText for Target {
 
 words! {
     /// How the winner is drawn from the scores.
-    Picker {
+    PickerWord {
         /// The highest total.
         Max = "max",
+        /// The better of two that chance names.
+        PowerOfTwo = "power_of_two",
+        /// By chance, in proportion to the exponential of total / `temperature`.
+        WeightedRandom = "weighted_random",
     }
-    later ["power_of_two", "weighted_random"]
+}
+
+section! {
+    /// A picker with settings.
+    PickerMap {
+        /// By chance, in proportion to the exponential of total / `temperature`.
+        weighted_random: WeightedRandom,
+    }
+    required [weighted_random]
+}
+
+section! {
+    /// How far chance goes.
+    WeightedRandom {
+        /// Above 0: the higher, the more even. Default: a tenth of the sum of the policies' weights.
+        temperature: Number<0, 1_000_000_000>,
+    }
+}
+
+/// A word, or a map with its settings.
+pub(crate) enum Picker {
+    Word(PickerWord),
+    Map(PickerMap),
+}
+
+impl FromNode for Picker {
+    fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
+        match reader.tree.shape(node) {
+            Shape::Map => PickerMap::from_node(reader, node).map(Self::Map),
+            _ => PickerWord::from_node(reader, node).map(Self::Word),
+        }
+    }
+}
+
+impl JsonSchema for Picker {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Picker".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = PickerWord::json_schema(generator);
+        let map = generator.subschema_for::<PickerMap>();
+        if let Some(choices) = schema.get_mut("oneOf").and_then(|choices| choices.as_array_mut()) {
+            choices.push(map.to_value());
+        }
+        schema
+    }
 }
 
 words! {

@@ -60,28 +60,14 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
     };
     let ranks = or(given.ranks, |ranks| ranks.0, 1);
     let (endpoint_specs, endpoints) = expand((endpoint_specs, endpoints), ranks);
-    let api_keys = match (given.api_key, given.api_keys) {
-        (Some(_), Some(keys)) => {
-            reader.problem(
-                keys.node,
-                "`api_key` and `api_keys` are both given",
-                "keep `api_keys`, and put the other key into it",
-            );
-            Vec::new()
-        }
-        (Some(key), None) => key.value.0.into_iter().collect(),
-        (None, keys) => or(
-            keys,
-            |keys| keys.into_iter().map(|key| key.value.0).collect(),
-            Vec::new(),
-        ),
-    };
+    let api_keys = api_keys(reader, given.api_key, given.api_keys);
     let plain = match &discovery {
         Some(Discovery::Dns(dns)) => !dns.https,
         _ => !endpoints.is_empty() && endpoints.iter().all(|endpoint| !endpoint.url.https),
     };
     let tls = tls(reader, given.tls, plain);
     let http = http(reader, given.http, (kind, &endpoints));
+    let scrape = super::scrape::scrape(reader, given.scrape, kind);
     let (probe, health) = health(reader, given.health, kind).unzip();
     let spec = PoolSpec {
         name: name.clone(),
@@ -95,6 +81,11 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         ramp: or(given.ramp, |span| span.0, Duration::from_secs(10)),
         probe,
         stall_after: given.stall_after.and_then(|span| positive(reader, span)),
+        scrape: Some(
+            scrape
+                .as_ref()
+                .map_or(super::scrape::INTERVAL, |scrape| scrape.interval),
+        ),
         ..facts
     };
     let pool = Pool {
@@ -116,9 +107,35 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         ),
         resend: true,
         health,
+        scrape,
+        tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
         calibrate: calibrate(reader, given.calibrate),
     };
     Some(Resolved { node, spec, pool })
+}
+
+/// The keys sent upstream, in turn.
+fn api_keys(
+    reader: &mut Reader<'_>,
+    one: Option<At<crate::secret::MaybeSecret>>,
+    several: Option<At<Vec<At<crate::secret::Secret>>>>,
+) -> Vec<secrecy::SecretString> {
+    match (one, several) {
+        (Some(_), Some(keys)) => {
+            reader.problem(
+                keys.node,
+                "`api_key` and `api_keys` are both given",
+                "keep `api_keys`, and put the other key into it",
+            );
+            Vec::new()
+        }
+        (Some(key), None) => key.value.0.into_iter().collect(),
+        (None, keys) => or(
+            keys,
+            |keys| keys.into_iter().map(|key| key.value.0).collect(),
+            Vec::new(),
+        ),
+    }
 }
 
 /// What routing looks at of a pool's model; the rest is as in a pool of which nothing is said.
@@ -210,6 +227,8 @@ pub(super) fn endpoints(
             labels,
             ranks: given.ranks.map(|ranks| ranks.value.0),
             rank: None,
+            gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
+            kv_events: super::kv_events::kv_events(reader, given.kv_events),
         });
     }
     for (spec, node) in specs.iter().zip(reader.children(node)) {
@@ -224,6 +243,7 @@ pub(super) fn endpoints(
             );
         }
     }
+    super::scrape::shared_gpus(reader, node, &endpoints);
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {
         reader.warn(
             node,
@@ -436,7 +456,7 @@ fn statuses(given: OneOrMany<crate::forms::Status<200>>) -> Vec<u16> {
     given.0.into_iter().map(|status| status.value.0).collect()
 }
 
-fn path(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Text>>) -> Option<String> {
+pub(super) fn path(reader: &mut Reader<'_>, given: Option<At<crate::leaf::Text>>) -> Option<String> {
     let At { node, value } = given?;
     if !value.0.starts_with('/') || value.0.chars().any(|c| !c.is_ascii_graphic()) {
         reader.problem(
@@ -458,6 +478,7 @@ fn kind(word: model::KindWord) -> Kind {
         Word::Ollama => Kind::Ollama,
         Word::TrtLlm => Kind::TrtLlm,
         Word::MistralRs => Kind::MistralRs,
+        Word::LmDeploy => Kind::LmDeploy,
         Word::OpenAi => Kind::OpenAi,
         Word::Anthropic => Kind::Anthropic,
         Word::Gemini => Kind::Gemini,

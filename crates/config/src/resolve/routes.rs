@@ -1,6 +1,7 @@
 //! `routes`.
 
 use super::fallbacks::fallbacks;
+use super::filters::filters;
 use super::pools::Resolved;
 use super::retry::retry;
 use crate::forms::Short;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::policies::Policies;
-use weighbridge_core::spec::{FallbackOn, FallbackSpec, RouteSpec, TargetSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, FallbackSpec, Picker, RouteSpec, TargetSpec, Weight};
 
 /// Names of pools or routes, and their places.
 pub(super) type Names<'a> = BTreeMap<&'a str, usize>;
@@ -60,7 +61,7 @@ pub(super) fn routes(
                 "give every route its own name",
             );
         }
-        let resolved = route(reader, At { node, value }, &name, &known);
+        let resolved = route(reader, At { node, value }, &name, (&known, pools));
         let index = routes.len();
         pending.extend(resolved.fallback.into_iter().map(|(node, to)| Pending {
             route: index,
@@ -99,7 +100,8 @@ pub(super) fn routes(
 /// The route that a pool is when no route names it.
 fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
     let name = pool.spec.name.clone();
-    let spec = RouteSpec::new(name.clone(), vec![TargetSpec::new(name.clone(), index)]);
+    let mut spec = RouteSpec::new(name.clone(), vec![TargetSpec::new(name.clone(), index)]);
+    spec.filters = super::filters::usual(&pool.spec);
     (
         spec,
         Route {
@@ -127,7 +129,7 @@ fn route(
     reader: &mut Reader<'_>,
     At { node, value: given }: At<model::Route>,
     name: &Arc<str>,
-    pools: &Names<'_>,
+    (known, pools): (&Names<'_>, &[Resolved]),
 ) -> ResolvedRoute {
     let targets_node = given.targets.as_ref().map_or(node, |targets| targets.node);
     let policies_given = given.policies.is_some();
@@ -135,7 +137,7 @@ fn route(
         reader,
         (targets_node, name),
         or(given.targets, |targets| targets, Vec::new()),
-        pools,
+        known,
     );
     let policies = or(
         given.policies.map(|at| policies(reader, at)),
@@ -148,6 +150,8 @@ fn route(
         &targets,
         policies_given && !policies.is_empty(),
     );
+    let filters = filters(reader, given.filters, (&targets, pools));
+    let picker = picker(reader, given.picker, policies.is_empty());
     let weighted = targets.iter().any(|target| target.weight.is_some());
     if let (Some(spill), false) = (&given.spill, weighted) {
         reader.warn(
@@ -157,16 +161,7 @@ fn route(
         );
     }
     let (retry, resend) = retry(reader, given.retry);
-    let fallback = or(given.fallback, |steps| steps, Vec::new());
-    let fallback = fallback
-        .into_iter()
-        .filter_map(
-            |At {
-                 node,
-                 value: Short(step),
-             }| pending(reader, node, step),
-        )
-        .collect();
+    let fallback = steps(reader, given.fallback);
     let route = Route {
         name: name.clone(),
         implied: false,
@@ -188,6 +183,8 @@ fn route(
         name: name.clone(),
         targets,
         policies,
+        picker,
+        filters,
         spill,
         retry,
         fallback: Vec::new(),
@@ -197,6 +194,43 @@ fn route(
         route,
         fallback,
     }
+}
+
+fn picker(reader: &mut Reader<'_>, given: Option<At<model::Picker>>, unused: bool) -> Picker {
+    let Some(At { node, value }) = given else {
+        return Picker::Max;
+    };
+    let picker = match value {
+        model::Picker::Word(model::PickerWord::Max) => Picker::Max,
+        model::Picker::Word(model::PickerWord::PowerOfTwo) => Picker::PowerOfTwo,
+        model::Picker::Word(model::PickerWord::WeightedRandom) => {
+            Picker::WeightedRandom { temperature: None }
+        }
+        model::Picker::Map(map) => {
+            let temperature = map.weighted_random.and_then(|random| random.value.temperature);
+            if let Some(temperature) = temperature.as_ref().filter(|given| given.value.0 <= 0.0) {
+                reader.problem(
+                    temperature.node,
+                    "a temperature of 0 leaves nothing to chance",
+                    "write `picker: max`",
+                );
+            }
+            Picker::WeightedRandom {
+                temperature: temperature.map(|given| given.value.0),
+            }
+        }
+    };
+    if unused && picker != Picker::Max {
+        reader.warn(
+            node,
+            format!(
+                "`picker: {}` has no effect, because this route has no policies",
+                picker.as_str()
+            ),
+            "remove it, or add `policies`",
+        );
+    }
+    picker
 }
 
 fn usage(given: model::Usage) -> Usage {
@@ -222,6 +256,18 @@ fn heartbeat(reader: &mut Reader<'_>, given: Option<At<Beat>>) -> Option<Duratio
         );
     }
     every
+}
+
+/// The fallbacks of a route.
+fn steps(
+    reader: &mut Reader<'_>,
+    given: Option<At<Vec<At<Short<model::Fallback>>>>>,
+) -> Vec<(NodeId, FallbackSpec)> {
+    let given = or(given, |steps| steps, Vec::new());
+    let steps = given.into_iter();
+    steps
+        .filter_map(|At { node, value }| pending(reader, node, value.0))
+        .collect()
 }
 
 /// Where a fallback stands and what it is.
@@ -293,14 +339,14 @@ fn targets(
     targets
 }
 
-/// A range of prompt tokens, from and up to, both included.
-fn tokens(reader: &mut Reader<'_>, At { node, value }: At<model::Tokens>) -> Option<(u32, u32)> {
+/// A range of prompt tokens, from and up to, both included; none: any number.
+pub(super) fn tokens(reader: &mut Reader<'_>, At { node, value }: At<model::Tokens>) -> Option<(u32, u32)> {
     let over = or(value.over, |tokens| tokens.0, 0);
     let up_to = or(value.up_to, |tokens| tokens.0, u32::MAX);
     if over == 0 && up_to == u32::MAX {
         reader.warn(
             node,
-            "the range has no end, so the target is meant for prompts of any length",
+            "the range has no end, so it holds prompts of any length",
             "write `{over: 5000}` or `{up_to: 5000}`",
         );
         return None;

@@ -1,6 +1,7 @@
 //! Prefers engines with fewer requests waiting: 1 / (1 + waiting).
 
 use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use crate::engine::Engine;
 use crate::explain::Abstained;
 use crate::work::Needs;
 use schemars::JsonSchema;
@@ -9,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
 Looks at the requests that wait in the engine for admission, as its metrics tell, with those that were sent since. An engine
-that does not tell, or whose last word is too old, counts with the requests of this gateway that have no first token yet.
+that does not tell, or whose last word is too old, counts as its peers that do, with as many more or fewer as it has more or
+fewer requests of this gateway without a first token than they; where no engine tells, these requests alone count.
 
 **Right** where others than this gateway send requests to the same engines, and where engines admit few sequences at once: a
 queue there is time that nobody is served. **Wrong** as the only policy below saturation: no engine has a queue then, all
@@ -63,8 +65,10 @@ impl Scorer for QueueDepth {
         candidates: &Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
-            *score = 1.0 / (1.0 + candidate.engine.waiting(candidates.now()));
+        let now = candidates.now();
+        candidates.as_told(scores, |engine| engine.told_waiting(now), Engine::own_waiting);
+        for score in scores {
+            *score = 1.0 / (1.0 + *score);
         }
         Ok(None)
     }

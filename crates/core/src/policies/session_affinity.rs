@@ -108,7 +108,7 @@ impl super::Scorer for Affinity {
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let session = request.session.ok_or(Abstained::NoKey)?;
-        let mut ranks = candidates.ranks.take();
+        let mut ranks = candidates.ranks.map(std::cell::Cell::take).unwrap_or_default();
         rank_all(session, candidates, &mut ranks);
         // r grows with h, so the larger h comes first.
         ranks.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -132,7 +132,9 @@ impl super::Scorer for Affinity {
                 places().filter(is_over).for_each(&mut rank);
             }
         }
-        candidates.ranks.set(ranks);
+        if let Some(kept) = candidates.ranks {
+            kept.set(ranks);
+        }
         Ok(home)
     }
 

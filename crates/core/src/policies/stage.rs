@@ -1,10 +1,12 @@
 //! A small fleet on which the tests of policies play their examples: one route, one pool, a real scheduler.
 
-use crate::event::Arrival;
-use crate::explain::{Abstained, Explanation};
+use crate::action::Verdict;
+use crate::event::{Arrival, Ended, Outcome, Spent};
+use crate::explain::{Abstained, Dropped, Explanation};
 use crate::ids::{EndpointId, RequestId, RouteId};
 use crate::policies::Policies;
 use crate::policies::session_affinity::SessionKey;
+use crate::prefix::BlockHash;
 use crate::signals::Reading;
 use crate::spec::{EndpointSpec, FleetSpec, PoolSpec, RouteSpec, TargetSpec};
 use crate::time::Time;
@@ -33,6 +35,19 @@ impl Stage {
         let pool = PoolSpec::new("p", endpoints.collect());
         Self::of(FleetSpec {
             pools: vec![pool],
+            routes: vec![route],
+            ..FleetSpec::default()
+        })
+    }
+
+    /// One target for each of `pools`, under the rules that `set` sets.
+    pub(crate) fn over(pools: Vec<PoolSpec>, set: impl FnOnce(&mut RouteSpec)) -> Self {
+        let targets = pools.iter().enumerate();
+        let targets = targets.map(|(place, pool)| TargetSpec::new(Arc::clone(&pool.name), place));
+        let mut route = RouteSpec::new("r", targets.collect());
+        set(&mut route);
+        Self::of(FleetSpec {
+            pools,
             routes: vec![route],
             ..FleetSpec::default()
         })
@@ -75,6 +90,46 @@ impl Stage {
             endpoint,
             reading: Box::new(reading),
         });
+    }
+
+    /// The first token of a request came, of its first attempt.
+    pub(crate) fn first_token(&mut self, request: RequestId) {
+        self.step(Event::FirstToken { request, attempt: 1 });
+    }
+
+    /// Its first attempt ended so; `spent`: what its engine counted.
+    pub(crate) fn end(&mut self, request: RequestId, outcome: Outcome, spent: Option<Spent>) {
+        let ended = Ended::new(request, 1, outcome);
+        self.step(Event::Ended(Ended { spent, ..ended }));
+    }
+
+    /// The endpoint at `place` has answered this prompt, which it is now believed to hold.
+    pub(crate) fn holds(&mut self, place: usize, prompt: &Arc<Work>) {
+        let before = self.work.replace(Arc::clone(prompt));
+        let request = self.busy(place, 1)[0];
+        self.work = before;
+        self.end(request, Outcome::Abandoned, None);
+    }
+
+    /// Has the endpoint at `place` answer one request of `prompt` tokens, `wait` ms to the first token and `each` ms for
+    /// every other of `output`; nothing else is under way.
+    pub(crate) fn served(&mut self, place: usize, (prompt, output): (u32, u32), (wait, each): (u64, u64)) {
+        let work = Work {
+            prompt_tokens: prompt,
+            ..Work::default()
+        };
+        let before = self.work.replace(Arc::new(work));
+        let request = self.busy(place, 1)[0];
+        self.work = before;
+        self.pass(wait);
+        self.first_token(request);
+        self.pass(each * u64::from(output - 1));
+        let spent = Spent {
+            prompt,
+            cached: None,
+            output,
+        };
+        self.end(request, Outcome::Complete, Some(spent));
     }
 
     /// The request that is asked about.
@@ -137,8 +192,57 @@ impl Stage {
         found.map(|(_, why)| *why)
     }
 
+    /// Why each candidate is not considered.
+    pub(crate) fn dropped(&self) -> Vec<Option<Dropped>> {
+        let candidates = self.explain().candidates;
+        candidates.iter().map(|candidate| candidate.dropped).collect()
+    }
+
+    /// What such a request ends with, which no candidate takes.
+    pub(crate) fn refusal(&mut self) -> Verdict {
+        self.next += 1;
+        let arrival = self.arrival();
+        let actions = self.step(Event::Arrive(arrival));
+        let verdict = actions.iter().find_map(|action| match action {
+            Action::Finish { verdict, .. } => Some(*verdict),
+            _ => None,
+        });
+        verdict.unwrap()
+    }
+
     /// Place of the candidate that would be chosen.
     pub(crate) fn winner(&self) -> usize {
         self.explain().winner.unwrap()
     }
+}
+
+/// A request of so many tokens, all its own, of which so many of answer are expected.
+pub(crate) fn work(prompt_tokens: u32, expected: u32) -> Option<Arc<Work>> {
+    let work = Work {
+        prompt_tokens,
+        expected_tokens: Some(expected),
+        ..Work::default()
+    };
+    Some(Arc::new(work))
+}
+
+/// A prompt of `blocks` blocks of `tokens` tokens, the same ones every time.
+pub(crate) fn prompt(blocks: u32, tokens: u32) -> Arc<Work> {
+    let work = Work {
+        prompt_tokens: blocks * tokens,
+        blocks: (1..=u64::from(blocks)).map(BlockHash).collect(),
+        block_tokens: tokens,
+        ..Work::default()
+    };
+    Arc::new(work)
+}
+
+/// Whether the numbers are those that were worked out by hand, up to rounding.
+pub(crate) fn near(found: &[f64], expected: &[f64]) -> bool {
+    let is = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs().max(1.0);
+    let all = found.len() == expected.len() && found.iter().zip(expected).all(is);
+    if !all {
+        eprintln!("found {found:?}, expected {expected:?}");
+    }
+    all
 }

@@ -3,11 +3,13 @@
 use super::Scheduler;
 use super::ended::Among;
 use crate::action::{Action, Dispatch, Verdict};
+use crate::engine::Dispatched;
 use crate::event::Arrival;
 use crate::explain::{Decision, Explanation};
 use crate::requests::{Attempt, Request, Stage};
 use crate::select::{self, Choice, Kind, Query, Refusal, Take, UNKNOWN_RETURN, record};
 use crate::spec::FallbackOn;
+use crate::work::Needs;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +98,7 @@ impl Scheduler {
                 retry_after: UNKNOWN_RETURN,
             },
             Err(Refusal::Unserved) => Verdict::Unserved,
+            Err(Refusal::Unfit(unfit)) => Verdict::Unfit(unfit),
         };
         self.refused(request, verdict, actions);
     }
@@ -108,6 +111,7 @@ impl Scheduler {
             routes,
             endpoints,
             pools,
+            prefixes,
             scratch,
             ..
         } = self;
@@ -121,6 +125,7 @@ impl Scheduler {
             shares: route.shares_of(&request.plan),
             endpoints,
             pools,
+            prefixes,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,
@@ -168,15 +173,22 @@ impl Scheduler {
             (candidate.target, candidate.endpoint)
         };
         let failed_open = take.live.is_none();
-        let Some(endpoint) = self.endpoint_mut(id) else {
+        let found = self.endpoints.get_mut(id.slot as usize);
+        let Some(endpoint) = found.filter(|endpoint| endpoint.id == id) else {
             return;
         };
         let mut hold = endpoint.begin(now, take.key, failed_open);
         let work = request.arrival.work.as_deref();
-        hold.load = endpoint.engine.dispatched(work, take.cached);
-        let pool = endpoint.pool_at;
-        if let Some(work) = work.filter(|work| !work.blocks.is_empty()) {
-            self.pools[pool].learned.store(id.slot, &work.blocks, now);
+        let pool = &mut self.pools[endpoint.pool_at];
+        let what = Dispatched {
+            work,
+            cached: take.cached,
+            live: request.plan.needs.meets(Needs::LIVE),
+            predicts: request.plan.predicts,
+        };
+        hold.load = endpoint.engine.dispatched(now, what, &pool.means);
+        if let Some(work) = work {
+            self.prompt_sent(id, work, take.cached);
         }
         self.touched.push(id.slot);
         request.attempts += 1;
@@ -204,7 +216,7 @@ impl Scheduler {
         let told = request.refused(verdict);
         // What the last attempt was a reason for, it stays a reason for.
         request.cause = request.cause.and(match verdict {
-            Verdict::Unavailable { .. } => FallbackOn::UNAVAILABLE,
+            Verdict::Unavailable { .. } | Verdict::Unfit(_) => FallbackOn::UNAVAILABLE,
             Verdict::Busy { .. } => FallbackOn::RATE_LIMIT,
             Verdict::Unserved | Verdict::NoRoute | Verdict::Relay { .. } => FallbackOn::NONE,
         });

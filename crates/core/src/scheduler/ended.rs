@@ -3,7 +3,8 @@
 use super::Scheduler;
 use super::arrive::Decided;
 use crate::action::{Action, Verdict};
-use crate::event::{Ended, Outcome, Spent};
+use crate::engine::Over;
+use crate::event::{Ended, Outcome};
 use crate::health::verdict::is_connect_failure;
 use crate::ids::{RequestId, RouteId};
 use crate::requests::{Attempt, Request, Stage, Tried};
@@ -28,7 +29,13 @@ impl Scheduler {
             return;
         };
         let outcome = ended.outcome;
-        self.release(&attempt, (outcome, ended.spent.as_ref()));
+        self.release(
+            &attempt,
+            Over {
+                outcome,
+                spent: ended.spent.as_ref(),
+            },
+        );
         request.tried.push(Tried::after(&attempt, outcome));
         request.all_refused &= is_connect_failure(outcome);
         self.refresh(&mut request);
@@ -99,7 +106,7 @@ impl Scheduler {
             return;
         };
         if let Stage::Running(attempt) = request.stage {
-            self.release(&attempt, (Outcome::Abandoned, None));
+            self.release(&attempt, Over::untold(Outcome::Abandoned));
         }
         self.forget(&request);
     }
@@ -113,7 +120,7 @@ impl Scheduler {
         let may = request.plan.retry.on_timeout && request.may_go_on() && self.budget_allows(&request);
         request.tried.push(Tried::after(&attempt, Outcome::TimedOut));
         if may && let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {
-            self.release(&attempt, (Outcome::TimedOut, None));
+            self.release(&attempt, Over::untold(Outcome::TimedOut));
             request.all_refused = false;
             request.so_far = None;
             self.spend(&request);
@@ -141,26 +148,28 @@ impl Scheduler {
     }
 
     /// Gives an attempt's slot back; a removed endpoint's place is free once it is idle.
-    fn release(&mut self, attempt: &Attempt, how: (Outcome, Option<&Spent>)) {
+    fn release(&mut self, attempt: &Attempt, over: Over<'_>) {
         let now = self.now;
         let slot = attempt.endpoint.slot;
-        let Some(endpoint) = self.endpoint_mut(attempt.endpoint) else {
+        let found = self.endpoints.get_mut(slot as usize);
+        let Some(endpoint) = found.filter(|endpoint| endpoint.id == attempt.endpoint) else {
             return;
         };
+        let means = &mut self.pools[endpoint.pool_at].means;
+        endpoint.engine.ended(now, (&attempt.hold.load, over), means);
         let was_ejected = endpoint.ejection.is_ejected();
-        endpoint.ended(now, how, attempt.hold);
+        endpoint.ended(now, over.outcome, attempt.hold);
         let returned = was_ejected && !endpoint.ejection.is_ejected();
         let shared = !endpoint.siblings.is_empty();
-        if endpoint.removed && endpoint.inflight == 0 {
+        let gone = endpoint.removed && endpoint.inflight == 0;
+        self.cache_lost(attempt.endpoint, over.outcome);
+        if gone {
             self.lingering.retain(|other| *other != slot);
             self.free.push(slot);
         }
         self.touched.push(slot);
-        // All ranks of a URL are one process: what one finds out about reaching it holds for all.
-        if shared && is_connect_failure(how.0) {
-            self.with_siblings(attempt.endpoint, |sibling| sibling.unreached(now, how.0));
-        } else if shared && returned {
-            self.with_siblings(attempt.endpoint, |sibling| sibling.reached(now));
+        if shared {
+            self.tell_siblings(attempt.endpoint, over.outcome, returned);
         }
     }
 
@@ -236,6 +245,7 @@ impl Scheduler {
             shares: None,
             endpoints: &self.endpoints,
             pools: &self.pools,
+            prefixes: &self.prefixes,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,

@@ -27,6 +27,7 @@ impl Scheduler {
             self.spec_seed = spec.seed;
             self.rng = Rng::new(self.seed ^ splitmix(spec.seed));
         }
+        self.limit_caches(spec);
         let pools = self.configure_endpoints(spec);
         let routes = self.configure_routes(spec, &pools);
         actions.push(Action::Configured(Bindings {
@@ -82,29 +83,11 @@ impl Scheduler {
         pools
     }
 
-    /// Tells the ranks of each URL of each other.
-    fn introduce_siblings(&mut self, pool: &PoolSpec, ids: &[EndpointId]) {
-        let mut urls: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-        for (spec, id) in pool.endpoints.iter().zip(ids) {
-            if spec.rank.is_some() {
-                urls.entry(spec.base_name()).or_default().push(id.slot);
-            }
-        }
-        for (spec, id) in pool.endpoints.iter().zip(ids) {
-            let siblings = spec.rank.and_then(|_| urls.get(spec.base_name()));
-            self.endpoints[id.slot as usize].siblings =
-                siblings.map(|slots| slots.as_slice().into()).unwrap_or_default();
-        }
-    }
-
     /// Place of the state of the pool with this name.
     fn pool_of(&mut self, name: &Arc<str>) -> usize {
         let found = self.pools.iter().position(|pool| pool.name == *name);
         found.unwrap_or_else(|| {
-            self.pools.push(Pool {
-                name: Arc::clone(name),
-                ..Pool::default()
-            });
+            self.pools.push(Pool::new(name));
             self.pools.len() - 1
         })
     }
@@ -125,7 +108,9 @@ impl Scheduler {
         endpoint.reconfigure(spec, pool, now);
         if joins && ramps {
             endpoint.ramp.start(now, pool.ramp);
+            self.start_even(slot, &pool.name);
         }
+        let endpoint = &mut self.endpoints[slot as usize];
         endpoint.start_probing(now, &mut self.rng);
         let id = endpoint.id;
         self.listed.push(slot);
@@ -155,9 +140,8 @@ impl Scheduler {
         endpoint.removed = true;
         endpoint.probes = None;
         endpoint.siblings = Arc::default();
-        let pool = &mut self.pools[endpoint.pool_at];
-        pool.learned.cleared(slot);
-        pool.exact.cleared(slot);
+        self.prefixes.cleared(slot);
+        self.prefixes.set_capacity(slot, None);
         if endpoint.inflight == 0 {
             self.free.push(slot);
         } else {

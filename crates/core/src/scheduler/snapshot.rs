@@ -2,13 +2,17 @@
 
 use super::Scheduler;
 use crate::endpoint::Endpoint;
+use crate::engine::Engine;
+use crate::engine::decay::{Average, seconds};
+use crate::engine::latency::Latency;
 use crate::event::Arrival;
 use crate::explain::Explanation;
 use crate::health::breaker::Breaker;
 use crate::policies::Request;
+use crate::pool::{Means, Pool};
 use crate::select::{self, Choice, Kind, Query, Scratch, record};
 use crate::time::Time;
-use crate::view::{EndpointView, FleetView, RouteView, State, StateKind};
+use crate::view::{EndpointView, FleetView, LatencyView, LiveView, PoolView, RouteView, State, StateKind};
 use std::sync::Arc;
 
 impl Endpoint {
@@ -104,6 +108,7 @@ impl Scheduler {
                     requests: route.requests,
                 })
                 .collect(),
+            pools: self.pools.iter().filter_map(pool_view).collect(),
         }
     }
 
@@ -139,6 +144,8 @@ impl Scheduler {
             busy_seconds: endpoint.busy(now).as_secs_f64(),
             keys_cooling: endpoint.cooling.cooling(now),
             probe_failures: endpoint.probes.as_ref().map_or(0, |probes| probes.failures()),
+            heard_at: endpoint.engine.last().map(|(_, at)| at),
+            live: live_view(&endpoint.engine, now, &self.pools[endpoint.pool_at].means).map(Box::new),
         }
     }
 
@@ -152,6 +159,7 @@ impl Scheduler {
             shares: Some(&route.shares),
             endpoints: &self.endpoints,
             pools: &self.pools,
+            prefixes: &self.prefixes,
             facts: Request {
                 session: arrival.session,
                 work: arrival.work.as_deref(),
@@ -169,4 +177,46 @@ impl Scheduler {
         };
         Some(record::explanation(&query, &scratch, take))
     }
+}
+
+fn live_view(engine: &Engine, now: Time, means: &Means) -> Option<LiveView> {
+    let live = engine.live()?;
+    let latency = |of: &Latency, pool: &Average| {
+        let age = seconds(now.since(of.newest()?));
+        Some(LatencyView {
+            mean: of.mean(now, pool)?,
+            peak: of.peak(now, pool)?,
+            p50: of.quantile(0.5)?,
+            p90: of.quantile(0.9)?,
+            p99: of.quantile(0.99)?,
+            age,
+        })
+    };
+    Some(LiveView {
+        first_token: latency(&live.first_token, &means.first_token),
+        per_token: latency(&live.per_token, &means.per_token),
+        total: latency(&live.total, &means.total),
+        failures: live.failures.mean().unwrap_or(0.0),
+        prefill_rate: engine.prefill_rate(now, means),
+        decode_rate: engine.decode_rate(now, means),
+        prefill_tokens: engine.prefill_ahead(now, means),
+        decode_tokens: engine.decode_left(now, means),
+        outstanding_seconds: engine.outstanding(now, means),
+    })
+}
+
+/// None: nobody has looked at its requests.
+fn pool_view(pool: &Pool) -> Option<PoolView> {
+    let means = &pool.means;
+    let forecast = means.forecast.as_deref();
+    let is_known = means.first_token.mean().is_some() || means.total.mean().is_some();
+    is_known.then(|| PoolView {
+        name: Arc::clone(&pool.name),
+        first_token: means.first_token.mean(),
+        per_token: means.per_token.mean(),
+        prompt_tokens: means.prompt.mean(),
+        output_tokens: means.output.mean(),
+        predicts_first_token: forecast.map(|forecast| *forecast.first_token.trial()),
+        predicts_per_token: forecast.map(|forecast| *forecast.per_token.trial()),
+    })
 }

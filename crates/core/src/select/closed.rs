@@ -16,6 +16,9 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
     if !targets.any(|target| target.protocols.serves(query.protocols)) {
         return Choice::Refuse(Refusal::Unserved);
     }
+    if let Some(unfit) = filter::unfit(query, scratch) {
+        return Choice::Refuse(Refusal::Unfit(unfit));
+    }
     let may_open = match query.kind {
         Kind::First | Kind::Fallback => true,
         Kind::Retry { open } => open,
@@ -34,6 +37,7 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
             Some(
                 Dropped::Protocol | Dropped::Tried | Dropped::Elsewhere | Dropped::State(StateKind::Draining),
             ) => {}
+            Some(why) if why.is_unfit() => {}
             _ => other = true,
         }
     }
@@ -97,11 +101,13 @@ fn fail_open(query: &Query<'_>, scratch: &Scratch, rng: &mut Rng) -> Option<Take
 /// now, or if nothing is known.
 pub(crate) fn soonest_return(query: &Query<'_>) -> Option<Duration> {
     let mut soonest: Option<Time> = None;
-    for candidate in &query.plan.candidates {
+    let fitting = filter::fitting(query);
+    for (place, candidate) in query.plan.candidates.iter().enumerate() {
         let target = &query.plan.targets[usize::from(candidate.target)];
         if target.weight == 0
             || !target.protocols.serves(query.protocols)
             || query.is_elsewhere(candidate.endpoint)
+            || fitting.as_ref().is_some_and(|fitting| !fitting[place])
         {
             continue;
         }

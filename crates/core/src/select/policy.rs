@@ -1,41 +1,44 @@
 //! `policy`: the weighted sum of normalised scores; the largest wins, equals are drawn from.
 
-use super::{Query, Scored, Scratch, Take, Turns, cached, filter, inside};
+use super::{Query, Scored, Scratch, Take, Turns, cached, filter, inside, picker};
 use crate::explain::{Abstained, Dropped};
-use crate::policies::{Candidates, Home};
+use crate::policies::Candidates;
+use crate::policies::Home;
 use crate::rng::Rng;
 use crate::view::StateKind;
 
 /// Totals this near to the largest, as a share of the policies' weights, are equal.
-const TIE: f64 = 1e-12;
+pub(super) const TIE: f64 = 1e-12;
 
 /// The winner, or none if every policy abstained.
 pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) -> Option<Take> {
     inside::set_penalties(query, scratch, 0..scratch.live.len());
     cached::look_up(query, scratch);
-    let home = score(query, scratch);
+    let draw = if query.plan.draws { rng.share() } else { 0.0 };
+    let home = score(query, scratch, draw);
     if scratch.scored.is_empty() {
         return None;
     }
     let weights: f64 = (scratch.scored.iter())
         .map(|scored| query.plan.scorers[scored.policy].weight)
         .sum();
-    let (winner, tie) = pick(&scratch.totals, TIE * weights, rng);
+    let picked = picker::pick(query.plan.picker, &scratch.totals, weights, rng);
+    let winner = picked.winner;
     let candidate = scratch.live[winner];
     Some(Take {
         candidate,
         key: filter::key(query, &query.plan.candidates[candidate])?,
         cached: scratch.cached.get(winner).map_or(0, |cached| cached.tokens),
         live: Some(winner),
-        runner_up: runner_up(&scratch.totals, winner),
-        tie,
+        runner_up: picked.runner_up,
+        tie: picked.tie,
         session_moved: home.is_some_and(|home| is_away(query, scratch, (winner, home))),
         turns: Turns::default(),
     })
 }
 
 /// Fills `raw`, `scored`, `abstained` and `totals`; returns where the session belongs, with the policy that says so.
-fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
+fn score(query: &Query<'_>, scratch: &mut Scratch, draw: f64) -> Option<(usize, Home)> {
     let count = scratch.live.len();
     scratch.totals.resize(count, 0.0);
     let mut belongs = None;
@@ -43,14 +46,11 @@ fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
         let start = scratch.raw.len();
         scratch.raw.resize(start + count, 0.0);
         let candidates = Candidates {
-            now: query.now,
-            plan: query.plan,
-            live: &scratch.live,
-            endpoints: query.endpoints,
             penalties: &scratch.penalties,
             cached: &scratch.cached,
-            pools: query.pools,
-            ranks: &scratch.ranks,
+            draw,
+            ranks: Some(&scratch.ranks),
+            ..query.candidates(&scratch.live)
         };
         let raw = &mut scratch.raw[start..];
         let home = match weighted.scorer.score(&query.facts, &candidates, raw) {
@@ -83,26 +83,6 @@ fn score(query: &Query<'_>, scratch: &mut Scratch) -> Option<(usize, Home)> {
     belongs
 }
 
-/// The largest total, drawn from those within `slack` of it, and whether there were several.
-fn pick(totals: &[f64], slack: f64, rng: &mut Rng) -> (usize, bool) {
-    let largest = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let equals = || (totals.iter().enumerate()).filter(move |(_, total)| **total >= largest - slack);
-    let count = equals().count();
-    let winner = equals().nth(rng.below(count)).map_or(0, |(place, _)| place);
-    (winner, count > 1)
-}
-
-/// The largest total but the winner's.
-fn runner_up(totals: &[f64], winner: usize) -> Option<usize> {
-    let mut best: Option<(usize, f64)> = None;
-    for (place, total) in totals.iter().enumerate() {
-        if place != winner && best.is_none_or(|(_, most)| *total > most) {
-            best = Some((place, *total));
-        }
-    }
-    best.map(|(place, _)| place)
-}
-
 /// Whether the session is sent elsewhere than where it belongs among all candidates of the serving order that do
 /// not drain.
 fn is_away(query: &Query<'_>, scratch: &Scratch, (winner, (policy, home)): (usize, (usize, Home))) -> bool {
@@ -118,7 +98,7 @@ fn is_away(query: &Query<'_>, scratch: &Scratch, (winner, (policy, home)): (usiz
             !matches!(
                 scratch.dropped[*place],
                 None | Some(Dropped::Protocol | Dropped::State(StateKind::Draining))
-            )
+            ) && !scratch.dropped[*place].is_some_and(Dropped::is_unfit)
         });
     absent.any(|place| scorer.belongs(&query.facts, &query.plan.candidates[place].key) > home.strength)
 }

@@ -28,6 +28,7 @@ pub(crate) fn decision(query: &Query<'_>, scratch: &Scratch, take: Option<&Take>
         order,
         candidates: u32::try_from(query.plan.candidates.len()).unwrap_or(u32::MAX),
         live: u32::try_from(scratch.live.len()).unwrap_or(u32::MAX),
+        picker: query.plan.picker,
         dropped,
         tie: take.is_some_and(|take| take.tie),
         total: live

@@ -95,6 +95,7 @@ pub(crate) fn route(name: &str, pools: &[usize]) -> RouteSpec {
         spill: true,
         retry: RetrySpec::default(),
         fallback: Vec::new(),
+        ..RouteSpec::new("", Vec::new())
     }
 }
 

@@ -4,6 +4,7 @@ use super::intake::{override_model, presented_key};
 use super::run::protocols;
 use super::session::{self, Sources};
 use super::stored::previous_at;
+use super::work;
 use crate::admin_view::{ExplanationShown, explanation};
 use crate::clock::unix_seconds;
 use crate::gateway::Gateway;
@@ -72,6 +73,14 @@ impl Gateway {
             client_ip: question.client_ip,
             presented_key: presented_key.as_deref(),
         };
+        let model = model.unwrap_or(&route.name);
+        let asked = work::Sources {
+            api,
+            headers: question.headers,
+            body: question.body,
+            peek: &peek,
+            model,
+        };
         let arrival = Arrival {
             // Asked about, never dispatched.
             request: RequestId(0),
@@ -80,7 +89,7 @@ impl Gateway {
             session: session::key(route, &sources),
             only,
             explain: true,
-            work: None,
+            work: work::of(route, &asked)?,
         };
         let found = self.explain(&arrival).ok_or_else(unknown)?;
         Ok(explanation(&snapshot, route, &found))

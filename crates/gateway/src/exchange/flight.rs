@@ -18,7 +18,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use weighbridge_core::action::Dispatch;
-use weighbridge_core::event::{Arrival, Ended, Outcome as Ending};
+use weighbridge_core::event::{Arrival, Ended, Outcome as Ending, Spent};
+use weighbridge_core::work::Needs;
 use weighbridge_core::{Event, RequestId};
 use weighbridge_store::{Home, Homes, Owner};
 
@@ -158,8 +159,38 @@ impl Flight {
             // Nobody waits for another attempt.
             committed: committed || self.has_left(),
             too_long,
-            spent: None,
+            spent: self.spent(outcome),
         }))
+    }
+
+    /// What the running attempt cost, where the route wants to know. Of an answer that broke off nobody can learn what the
+    /// whole one takes.
+    fn spent(&self, outcome: Ending) -> Option<Spent> {
+        if !self.is_watched() || outcome != Ending::Complete {
+            return None;
+        }
+        let usage = self.record.usage?;
+        let whole = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
+        Some(Spent {
+            prompt: whole(usage.prompt_tokens),
+            cached: usage.cached_tokens.map(whole),
+            output: whole(usage.completion_tokens),
+        })
+    }
+
+    /// Whether policies learn from what its attempts do.
+    fn is_watched(&self) -> bool {
+        (self.record.route.as_ref()).is_some_and(|route| route.needs.meets(Needs::LIVE))
+    }
+
+    /// The first token of the running attempt came.
+    pub(crate) fn first_token(&self) {
+        if let Some(attempt) = self.attempt.filter(|_| self.is_watched()) {
+            self.worker.gateway.tell(Event::FirstToken {
+                request: self.id,
+                attempt,
+            });
+        }
     }
 
     /// The soft clock of the running attempt ran out.

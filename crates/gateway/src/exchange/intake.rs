@@ -5,6 +5,7 @@ use super::flight::Flight;
 use super::headers::{API_KEY, X_API_KEY};
 use super::stored;
 use super::upload::{Bounds, Upload, UploadFault};
+use super::work;
 use super::{HEAD_MAX, HEADERS_MAX};
 use crate::clock::unix_seconds;
 use crate::lifecycle::Phase;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use weighbridge_config::resolved::{Auth, Network};
 use weighbridge_core::event::Only;
+use weighbridge_core::work::Work;
 use weighbridge_store::{KeyRecord, Keys, hash_key};
 use weighbridge_wire::form::{FormError, FormScanner, boundary};
 use weighbridge_wire::{Api, ErrorBody, KeyFault, PathError, Peek, Protocol, model_id_from_path};
@@ -52,6 +54,8 @@ pub(crate) struct Intake {
     pub(crate) explain: bool,
     /// The endpoint that holds what the request is about.
     pub(crate) only: Option<Only>,
+    /// What it asks of an engine, where its route looks at that.
+    pub(crate) work: Option<Arc<Work>>,
 }
 
 impl Intake {
@@ -222,6 +226,17 @@ fn look(
         Ok(found) => found,
         Err((error, outcome)) => return Err(refuse(flight, protocol, *error, outcome)),
     };
+    let sources = work::Sources {
+        api,
+        headers: &parts.headers,
+        body: &body,
+        peek: &peek,
+        model: &model,
+    };
+    let work = match work::of(&route, &sources) {
+        Ok(work) => work,
+        Err(error) => return Err(refuse(flight, protocol, *error, Outcome::ClientError)),
+    };
     flight.record.route = Some(route.clone());
     flight.record.stream = peek.stream;
     flight.record.model = Some(model.clone());
@@ -243,6 +258,7 @@ fn look(
             .get("x-weighbridge-explain")
             .is_some_and(|value| value == "1"),
         only,
+        work,
         method: parts.method,
         headers: parts.headers,
     };

@@ -6,8 +6,6 @@ use weighbridge_wire::prompt_tokens;
 /// Largest body that is kept until the stream ends. Few streams need it, so the work is left to these, and the memory of
 /// many open streams stays small.
 const KEPT_MAX: usize = 4 * 1024;
-/// Bytes of text that stand for a larger one.
-const SAMPLE_MAX: usize = 16 * 1024;
 
 /// A prompt whose tokens may have to be estimated.
 pub(crate) enum Prompt {
@@ -22,7 +20,7 @@ impl Prompt {
             // A copy, because the piece may keep all of a much larger buffer.
             Self::Body((&**body).into())
         } else {
-            Self::Estimated(prompt_tokens(body, SAMPLE_MAX))
+            Self::Estimated(prompt_tokens(body))
         }
     }
 
@@ -34,7 +32,7 @@ impl Prompt {
     /// Its tokens.
     pub(crate) fn tokens(&self) -> u64 {
         match self {
-            Self::Body(body) => prompt_tokens(body, SAMPLE_MAX),
+            Self::Body(body) => prompt_tokens(body),
             Self::Estimated(tokens) => *tokens,
         }
     }

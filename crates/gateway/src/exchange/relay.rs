@@ -241,7 +241,10 @@ impl Relay {
         let at = now.into_std();
         self.flight.progressed(at);
         if content || self.flight.record.first_token.is_some() {
-            self.flight.record.first_token.get_or_insert(at);
+            if self.flight.record.first_token.is_none() {
+                self.flight.record.first_token = Some(at);
+                self.flight.first_token();
+            }
             self.flight.record.last_token = Some(at);
         }
     }

@@ -9,12 +9,14 @@ use super::{respond, session};
 use crate::driver::Turn;
 use crate::snapshot::RouteEntry;
 use crate::telemetry::outcome::Outcome;
+use crate::tokens;
 use http::Response;
 use std::sync::Arc;
 use weighbridge_core::RouteId;
-use weighbridge_core::action::Verdict;
+use weighbridge_core::action::{Unfit, Verdict};
 use weighbridge_core::event::Arrival;
 use weighbridge_core::spec::Protocols;
+use weighbridge_core::work::Abilities;
 use weighbridge_wire::{Api, ErrorBody, Protocol};
 
 /// A request on its way through attempts.
@@ -36,6 +38,10 @@ pub(crate) async fn run(flight: Flight, intake: Intake) -> Response<AnswerBody> 
         sent_on: None,
     };
     let route = run.intake.route.clone();
+    if route.exact.is_some() {
+        // On the heap, since few requests come here.
+        Box::pin(tokens::name_blocks(&mut run.intake)).await;
+    }
     let mut turn = run.arrive(&route);
     loop {
         turn = match turn {
@@ -68,6 +74,27 @@ pub(crate) fn protocols(api: Api, protocol: Protocol) -> Protocols {
     }
 }
 
+/// What is missing where no target of a model can serve a request.
+fn misfit(model: &str, unfit: Unfit) -> String {
+    let wanted = [
+        (Abilities::IMAGE, "images"),
+        (Abilities::AUDIO, "audio"),
+        (Abilities::FILE, "files"),
+        (Abilities::TOOLS, "tools"),
+        (Abilities::JSON_SCHEMA, "answers by a JSON schema"),
+    ];
+    let words = wanted.iter().filter(|(one, _)| unfit.abilities.covers(*one));
+    let words: Vec<&str> = words.map(|(_, word)| *word).collect();
+    let takes = words.join(" and ");
+    match (words.is_empty(), unfit.labels) {
+        (false, false) => format!("no target of `{model}` takes {takes}"),
+        (false, true) => {
+            format!("no target of `{model}` both takes {takes} and carries the labels that are asked for")
+        }
+        (true, _) => format!("no endpoint of `{model}` carries the labels that are asked for"),
+    }
+}
+
 impl Run {
     fn arrive(&mut self, route: &Arc<RouteEntry>) -> Turn {
         let protocols = protocols(self.intake.api, self.intake.protocol);
@@ -90,12 +117,13 @@ impl Run {
             session,
             only: self.intake.only,
             explain: self.intake.explain,
-            work: None,
+            work: self.intake.work.clone(),
         });
         let refused = match turn {
             Turn::Finish(Verdict::Busy { .. }) => Some("busy"),
             Turn::Finish(Verdict::Unavailable { .. }) => Some("unavailable"),
             Turn::Finish(Verdict::Unserved) => Some("unserved"),
+            Turn::Finish(Verdict::Unfit(_)) => Some("unfit"),
             _ => None,
         };
         if let Some(why) = refused {
@@ -107,7 +135,7 @@ impl Run {
                 session: None,
                 only: self.intake.only,
                 explain: true,
-                work: None,
+                work: self.intake.work.clone(),
             };
             self.flight.refused(route, &asked, why);
         }
@@ -158,6 +186,10 @@ impl Run {
                     "no engine of `{}` serves {path}, and translation is not supported yet",
                     self.intake.model
                 );
+                (ErrorBody::unsupported(what), Outcome::ClientError)
+            }
+            Verdict::Unfit(unfit) => {
+                let what = misfit(&self.intake.model, unfit);
                 (ErrorBody::unsupported(what), Outcome::ClientError)
             }
             Verdict::NoRoute => (ErrorBody::unknown_model(&self.intake.model), Outcome::ClientError),

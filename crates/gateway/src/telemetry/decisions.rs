@@ -21,7 +21,7 @@ pub struct Taken {
     pub target: Option<Arc<str>>,
     /// Name of the winner.
     pub endpoint: Option<Arc<str>>,
-    /// Why nothing was chosen: `busy`, `unavailable` or `unserved`.
+    /// Why nothing was chosen: `busy`, `unavailable`, `unserved` or `unfit`.
     pub refused: Option<&'static str>,
     /// Why, in short.
     pub decision: Decision,

@@ -35,7 +35,9 @@ impl Collector for Fleet {
         inflight(&mut encoder, &view)?;
         states(&mut encoder, &view)?;
         sources(&mut encoder, &gateway)?;
+        super::kv_events::encode(&mut encoder, &gateway.kv.all())?;
         balance(&mut encoder, &gateway, &view)?;
+        super::signals::encode(&mut encoder, &gateway.snapshot(), &view)?;
         let mut gauge = |name: &str, help: &str, value: i64| {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)

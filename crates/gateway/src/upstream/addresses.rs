@@ -52,6 +52,13 @@ impl Addresses {
         }
     }
 
+    /// The addresses that need no question, to tell endpoints of one name apart.
+    pub(crate) fn shown(&self) -> String {
+        let fixed = self.fixed.as_deref().unwrap_or_default();
+        let texts: Vec<String> = fixed.iter().map(ToString::to_string).collect();
+        texts.join(" ")
+    }
+
     /// Connects to the first address that takes it; the caller bounds the time. A name whose known addresses all fail is
     /// looked up again at once, since the engine may have moved.
     /// Addresses of the gateway itself, which `own` tells, take none.

@@ -119,7 +119,7 @@ impl Link {
 
     /// Whether it may carry requests to `upstream`, as a reload may have left that: over TLS only as long as nothing was
     /// loaded anew, since certificates may have changed with their names the same.
-    pub(super) fn suits(&self, upstream: &Upstream) -> bool {
+    pub(crate) fn suits(&self, upstream: &Upstream) -> bool {
         self.made_for.as_ref().is_none_or(|made| {
             let plain = !upstream.url.https && upstream.pool.config.http == made.config.http;
             Arc::ptr_eq(made, &upstream.pool) || plain

@@ -320,7 +320,9 @@ impl Loop<'_> {
                 }
             },
             Verdict::Busy { .. } => Fate::Rejected,
-            Verdict::Unavailable { .. } | Verdict::Unserved | Verdict::NoRoute => Fate::Unavailable,
+            Verdict::Unavailable { .. } | Verdict::Unserved | Verdict::Unfit(_) | Verdict::NoRoute => {
+                Fate::Unavailable
+            }
         };
         self.end(index, fate)
     }

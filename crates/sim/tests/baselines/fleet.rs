@@ -49,6 +49,7 @@ pub(crate) fn fleet(engines: usize, settings: &Settings, scrape: Duration) -> Se
         spill: true,
         retry: RetrySpec::default(),
         fallback: vec![],
+        ..RouteSpec::new("", Vec::new())
     };
     let engine = EngineSpec {
         label: "engine".into(),

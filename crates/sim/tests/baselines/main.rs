@@ -32,6 +32,7 @@ mod dlpm;
 mod dynamo;
 mod field;
 mod fleet;
+mod gates;
 mod hit_ratios;
 mod hot_spot;
 mod latency;

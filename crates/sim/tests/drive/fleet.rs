@@ -55,6 +55,7 @@ pub(crate) fn route(policies: Policies) -> RouteSpec {
         spill: true,
         retry: RetrySpec::default(),
         fallback: vec![],
+        ..RouteSpec::new("", Vec::new())
     }
 }
 

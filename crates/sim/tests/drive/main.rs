@@ -10,4 +10,5 @@
 mod faults;
 mod fleet;
 mod order;
+mod signals;
 mod yardsticks;

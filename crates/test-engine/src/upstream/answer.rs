@@ -233,6 +233,14 @@ impl Answer<'_> {
             "/health" | "/healthz" | "/ping" | "/live" | "/ready" => {
                 Plain::new(settings.health, "application/json", "{}")
             }
+            "/metrics" if settings.metrics.is_some() => {
+                let stats = self.shared.stats();
+                let page = settings.metrics.unwrap_or_default();
+                let page = page
+                    .replace("$in_flight", &running)
+                    .replace("$total", &stats.total.to_string());
+                Plain::new(settings.metrics_status, "text/plain; version=0.0.4", &page)
+            }
             "/metrics" => {
                 let gauge = |name: &str, value: &str| {
                     format!("# TYPE vllm:{name} gauge\nvllm:{name}{{model_name=\"mock-model\"}} {value}\n")

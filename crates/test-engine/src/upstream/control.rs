@@ -98,6 +98,7 @@ impl Settings {
         match key {
             "mode" => value.as_str()?.clone_into(&mut self.mode),
             "health" => self.health = status()?,
+            "metrics" => self.metrics = Some(value.as_str()?.to_owned()),
             "metrics_status" => self.metrics_status = status()?,
             "running" if value.is_null() => self.running = None,
             "running" => self.running = Some(value.as_f64()?),

@@ -36,7 +36,7 @@
 //!
 //! # Control endpoints (never logged)
 //! `GET /__log[?clear=1]`, `GET /__all` (all upstreams of the process, by time), `GET /__stats`, `POST /__reset`,
-//! `POST /__script`, `POST /__set` (`mode`, `health`, `metrics_status`, `running`, `waiting`, `kv`, `models`, `http2`),
+//! `POST /__script`, `POST /__set` (`mode`, `health`, `metrics`, `metrics_status`, `running`, `waiting`, `kv`, `models`, `http2`),
 //! `POST /__refuse?s=5`.
 
 mod answer;
@@ -248,6 +248,11 @@ impl Upstream {
         let mut s = self.shared.lock();
         s.settings.running = Some(running);
         s.settings.waiting = waiting;
+    }
+
+    /// Sets the page that `/metrics` gives. `$in_flight` in it becomes the requests being answered, `$total` all so far.
+    pub fn set_metrics(&self, page: &str) {
+        self.shared.lock().settings.metrics = Some(page.to_owned());
     }
 
     /// Sets the status of `/metrics`.

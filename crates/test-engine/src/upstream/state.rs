@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) mode: String,
     pub(crate) health: u16,
     pub(crate) metrics_status: u16,
+    /// What `/metrics` says in place of its own few gauges.
+    pub(crate) metrics: Option<String>,
     /// What `/metrics` and `/load` say; absent: the truth.
     pub(crate) running: Option<f64>,
     pub(crate) waiting: f64,
@@ -70,6 +72,7 @@ impl Default for Settings {
             mode: String::new(),
             health: 200,
             metrics_status: 200,
+            metrics: None,
             running: None,
             waiting: 0.0,
             kv: 0.1,

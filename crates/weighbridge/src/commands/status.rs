@@ -216,7 +216,15 @@ fn target(target: &Value) -> String {
 
 fn endpoints(seen: &Value) -> Table {
     let mut table = Table::new(
-        &["ENDPOINT", "STATE", "BACK IN", "IN FLIGHT", "WEIGHT", "REASON"],
+        &[
+            "ENDPOINT",
+            "STATE",
+            "BACK IN",
+            "IN FLIGHT",
+            "WEIGHT",
+            "ENGINE SAYS",
+            "REASON",
+        ],
         &[2, 3, 4],
     );
     for endpoint in list(seen) {
@@ -231,10 +239,29 @@ fn endpoints(seen: &Value) -> Table {
             left.map(|left| rough(left.ceil())).unwrap_or_default(),
             text(&endpoint["inflight"]),
             weight,
+            engine(&endpoint["signals"]["engine"]),
             text(&endpoint["reason"]),
         ]);
     }
     table
+}
+
+/// What the engine says of itself, beside what the gateway counts; how old it is where that is too long ago.
+fn engine(page: &Value) -> String {
+    if page["stale"] == true {
+        return match page["age_seconds"].as_f64() {
+            Some(age) => format!("stale, {} old", rough(age)),
+            None => "no metrics".to_owned(),
+        };
+    }
+    let values = &page["values"];
+    let counts = ["waiting", "running"]
+        .into_iter()
+        .filter_map(|signal| Some(format!("{} {signal}", number(values[signal].as_f64()?))));
+    let kv = values["kv_usage"]
+        .as_f64()
+        .map(|share| format!("KV {:.0} %", share * 100.0));
+    counts.chain(kv).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -253,6 +280,21 @@ mod tests {
         ] {
             assert_eq!(rough(seconds), expect);
         }
+    }
+
+    #[test]
+    fn what_an_engine_said_too_long_ago_is_not_told_as_if_it_were_now() {
+        let old = json!({"stale": true, "age_seconds": 75.2, "values": {"waiting": 0.0}});
+        assert_eq!(engine(&old), "stale, 1m15s old");
+        assert_eq!(
+            engine(&json!({"stale": true, "age_seconds": null, "values": {}})),
+            "no metrics"
+        );
+        assert_eq!(
+            engine(&json!({"stale": false, "values": {"running": 1.0}})),
+            "1 running"
+        );
+        assert_eq!(engine(&Value::Null), "");
     }
 
     #[test]
@@ -277,6 +319,7 @@ mod tests {
             "endpoints": [{
                 "pool": "a", "name": "h:1", "state": "cooling", "seconds_left": 6.2, "inflight": 3, "weight": 2.5,
                 "weight_overridden": true, "reason": "429 with Retry-After 7 s",
+                "signals": {"engine": {"stale": false, "age_seconds": 0.4, "values": {"waiting": 2.0, "running": 12.0, "kv_usage": 0.414}}},
             }],
         });
         let shown = show(&seen);
@@ -285,7 +328,7 @@ mod tests {
             "config: w.yaml, generation 4; reloaded T: REFUSED, the running config stays in force\n  w.yaml:1: bad\u{fffd}[2J\n  worse\n",
             "\npool a: discovery (file e.yaml) fails, the endpoints known so far stay\n  e.yaml:1:1: bad\n      mend it\n",
             "a 0.25, b 1 (order 2)   2/3        3      1 of 100\n",
-            "a/h:1     cooling       7s          3  2.5 by hand  429 with Retry-After 7 s\n",
+            "a/h:1     cooling       7s          3  2.5 by hand  2 waiting, 12 running, KV 41 %  429 with Retry-After 7 s\n",
         ] {
             assert!(shown.contains(expect), "{expect}\nis not in\n{shown}");
         }

@@ -20,3 +20,4 @@ mod sessions;
 mod shared;
 mod table;
 mod weights;
+mod work;

@@ -8,7 +8,7 @@
 pub(crate) struct Malformed;
 
 /// A place in JSON text.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     json: &'a str,
     at: usize,
 }
@@ -47,33 +47,33 @@ impl Levels {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(json: &'a str) -> Self {
+    pub(crate) fn new(json: &'a str) -> Self {
         Self { json, at: 0 }
     }
 
-    fn byte(&self) -> Option<u8> {
+    pub(crate) fn byte(&self) -> Option<u8> {
         self.json.as_bytes().get(self.at).copied()
     }
 
-    pub(super) fn skip_space(&mut self) {
+    pub(crate) fn skip_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
             self.at += 1;
         }
     }
 
     /// Skips `byte` if it is next.
-    pub(super) fn eat(&mut self, byte: u8) -> bool {
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
         let next = self.byte() == Some(byte);
         self.at += usize::from(next);
         next
     }
 
-    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
+    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
         if self.eat(byte) { Ok(()) } else { Err(Malformed) }
     }
 
     /// Nothing but space may follow.
-    pub(super) fn end(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
         self.skip_space();
         if self.byte().is_none() {
             Ok(())
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A key, its colon and the space round that: the key with its quotes.
-    pub(super) fn key(&mut self) -> Result<&'a str, Malformed> {
+    pub(crate) fn key(&mut self) -> Result<&'a str, Malformed> {
         let start = self.at;
         self.expect(b'"')?;
         self.string()?;
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value, from its first byte to its last.
-    pub(super) fn value(&mut self) -> Result<&'a str, Malformed> {
+    pub(crate) fn value(&mut self) -> Result<&'a str, Malformed> {
         let start = self.at;
         match self.byte() {
             Some(b'"') => {
@@ -210,6 +210,36 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The text of the string that is next, piece by piece: what stands there as it is, and the characters of escapes.
+    pub(crate) fn text(&mut self, mut on_piece: impl FnMut(&[u8])) -> Result<(), Malformed> {
+        self.expect(b'"')?;
+        loop {
+            let rest = &self.json.as_bytes()[self.at..];
+            let plain = super::blocks::plain_len(rest);
+            if plain > 0 {
+                on_piece(&rest[..plain]);
+            }
+            self.at += plain;
+            match rest.get(plain) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    let (character, len) = unescaped(&rest[plain + 1..])?;
+                    self.at += len;
+                    on_piece(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => return Err(Malformed),
+            }
+        }
+    }
+
+    /// What is left to read.
+    pub(crate) fn rest(&self) -> &'a str {
+        &self.json[self.at..]
+    }
+
     /// The rest of a string, from behind its opening quote to behind its closing one.
     fn string(&mut self) -> Result<(), Malformed> {
         loop {
@@ -241,6 +271,48 @@ fn escape_len(rest: &[u8]) -> Result<usize, Malformed> {
         }
         _ => Err(Malformed),
     }
+}
+
+/// The character that an escape stands for, behind whose backslash `rest` begins, and the length of the escape with its
+/// backslash. Half of a pair of surrogates without the other half stands for the replacement character.
+fn unescaped(rest: &[u8]) -> Result<(char, usize), Malformed> {
+    let plain = match rest.first() {
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(&same @ (b'"' | b'\\' | b'/')) => char::from(same),
+        Some(b'u') => {
+            let unit = code_unit(rest)?;
+            if let Some(plain) = char::from_u32(unit) {
+                return Ok((plain, 6));
+            }
+            let second = rest.get(5..).filter(|rest| rest.first() == Some(&b'\\'));
+            let second = second.and_then(|rest| code_unit(&rest[1..]).ok());
+            return Ok(match (unit, second) {
+                (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
+                    let code = 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                    (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
+                }
+                _ => (char::REPLACEMENT_CHARACTER, 6),
+            });
+        }
+        _ => return Err(Malformed),
+    };
+    Ok((plain, 2))
+}
+
+/// The number of `uXXXX`, with which `rest` begins.
+fn code_unit(rest: &[u8]) -> Result<u32, Malformed> {
+    let digits = rest.get(1..5).ok_or(Malformed)?;
+    if rest.first() != Some(&b'u') {
+        return Err(Malformed);
+    }
+    digits.iter().try_fold(0, |unit, &digit| {
+        let digit = char::from(digit).to_digit(16).ok_or(Malformed)?;
+        Ok(unit << 4 | digit)
+    })
 }
 
 #[cfg(test)]

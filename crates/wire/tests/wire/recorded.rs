@@ -17,6 +17,11 @@ pub(crate) fn read(path: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; set WEIGHBRIDGE_DATA", path.display()))
 }
 
+/// A recording that need not be there.
+pub(crate) fn found(path: &str) -> Option<Vec<u8>> {
+    fs::read(root().join(path)).ok()
+}
+
 /// All recordings whose name ends so, in order, as paths below the root.
 pub(crate) fn ending(suffix: &str) -> Vec<String> {
     let root = root();

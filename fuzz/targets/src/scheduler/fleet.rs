@@ -113,5 +113,6 @@ fn route((index, routes): (usize, usize), pools: usize, input: &mut Input<'_>) -
                 on: FallbackOn(input.byte()),
             })
             .collect(),
+        ..RouteSpec::new("", Vec::new())
     }
 }

@@ -82,6 +82,8 @@ fn abstained(reason: &str) -> &str {
     match reason {
         "no_key" => "the request has no session key",
         "zero_sum" => "all its scores are 0",
+        "no_model" => "its model has not learned enough, or errs no less than a mean",
+        "no_samples" => "nothing was measured yet",
         other => other,
     }
 }

@@ -190,6 +190,7 @@ fn verdict(verdict: Verdict) -> String {
             )
         }
         Verdict::Unserved => "400, no target speaks the client's protocol".to_owned(),
+        Verdict::Unfit(_) => "400, no target can ever serve such a request".to_owned(),
         Verdict::NoRoute => "404, the route was removed".to_owned(),
     }
 }

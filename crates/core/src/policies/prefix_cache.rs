@@ -1,0 +1,186 @@
+//! Prefers engines that have the beginning of the prompt in their cache, where that saves more than it costs.
+
+use super::{Candidate, Candidates, Home, Request, Scorer, ScorerConfig};
+use crate::explain::Abstained;
+use crate::work::Needs;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When it is right and when it is wrong, for the reference of policies.
+pub const GUIDE: &str = "\
+Scores the share of the prompt's blocks that are believed to be in an engine's cache: from what this gateway sent there, or
+exactly where the engine tells of its cache (`kv_events`). What all candidates have distinguishes none of them and is not
+counted. If nobody has any of the prompt, it abstains.
+
+The longest prefix alone sends everything to one engine, since most prompts of an application begin alike. So a hit counts
+only where it saves more than it costs:
+
+- the uncached prompt tokens that the engine was sent lately (half of them forgotten every two minutes) are at most a tenth
+  above the mean of the candidates, with what the hit saves on top;
+- its requests in flight are at most half above the mean, or four above it.
+
+If no hit counts, since all have the same of the prompt or all hits are refused, the rest of it is computed wherever it goes,
+and the candidates score by how far below that bound of work they are: whoever had the least gets the most.
+
+**Right** for conversations, agents and long documents, where turn follows turn and the same text comes again. **Wrong** as
+the only policy: it knows nothing of queues, so pair it with `least_inflight` or `least_work`. Useless where prompts are short
+or have nothing in common, and where the engines do not cache.
+
+The gateway's own account is a guess that follows each engine's cache size where its metrics tell it. An endpoint that refuses
+a connection, or whose counters start again, has lost its cache. Several gateways each know what they sent.
+
+Example: a prompt of 20 blocks, of which engines A, B and C have 12, 2 and 0, with even work: the scores are 0.6, 0.1 and 0. If
+all three have the first 2 and A has 12, they are 0.5, 0 and 0.
+";
+
+/// Uncached work above the mean at which hits stop counting, as a share of the mean.
+const WORK_AHEAD: f64 = 0.1;
+/// Requests in flight above which hits stop counting: a multiple of the mean, and a number above it.
+const INFLIGHT_TIMES: f64 = 1.5;
+const INFLIGHT_ABOVE: f64 = 4.0;
+
+/// Settings of `prefix_cache`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Weight in the sum, > 0.
+    pub weight: f64,
+    /// Most memory for what the gateway knows of caches, in MiB, 1 to 4096. It is kept once for all routes: the largest counts.
+    pub memory_max_mib: u32,
+    /// Seconds without use after which what was learned is forgotten, > 0. The largest of all routes counts.
+    pub idle_max_seconds: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            weight: 1.0,
+            memory_max_mib: 256,
+            idle_max_seconds: 3600,
+        }
+    }
+}
+
+impl ScorerConfig for Config {
+    fn name(&self) -> &'static str {
+        "prefix_cache"
+    }
+
+    fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    fn check(&self) -> Result<(), String> {
+        super::check_weight(self.weight)?;
+        if !(1..=4096).contains(&self.memory_max_mib) {
+            return Err(format!(
+                "memory_max_mib: {} is not from 1 to 4096; 256 holds some ten million blocks",
+                self.memory_max_mib
+            ));
+        }
+        if self.idle_max_seconds == 0 {
+            return Err(
+                "idle_max_seconds: 0 would forget at once; leave the policy out to switch it off".into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::BLOCKS.and(Needs::TOKENS).and(Needs::SIGNALS)
+    }
+
+    fn build(&self) -> Box<dyn Scorer> {
+        Box::new(PrefixCache)
+    }
+}
+
+struct PrefixCache;
+
+impl Scorer for PrefixCache {
+    fn score(
+        &self,
+        _request: &Request<'_>,
+        candidates: &Candidates<'_>,
+        scores: &mut [f64],
+    ) -> Result<Option<Home>, Abstained> {
+        let bounds = Bounds::of(candidates);
+        if bounds.blocks_max == 0 {
+            return Err(Abstained::Miss);
+        }
+        let mut worth = false;
+        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+            let more = candidate.cached.blocks.saturating_sub(bounds.blocks_min);
+            *score = if more > 0 && bounds.is_worth(&candidate, candidates) {
+                worth = true;
+                f64::from(more) / f64::from(candidate.cached.of.max(1))
+            } else {
+                0.0
+            };
+        }
+        if !worth {
+            for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+                *score = bounds.room(&candidate, candidates);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What all candidates are measured by.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    blocks_min: u32,
+    blocks_max: u32,
+    tokens_min: u32,
+    /// Most uncached tokens of late, and most requests in flight.
+    work: f64,
+    inflight: f64,
+}
+
+impl Bounds {
+    fn of(candidates: &Candidates<'_>) -> Self {
+        let mut bounds = Self {
+            blocks_min: u32::MAX,
+            blocks_max: 0,
+            tokens_min: u32::MAX,
+            work: 0.0,
+            inflight: 1.0,
+        };
+        for candidate in candidates.iter() {
+            let cached = candidate.cached;
+            bounds.blocks_min = bounds.blocks_min.min(cached.blocks);
+            bounds.blocks_max = bounds.blocks_max.max(cached.blocks);
+            bounds.tokens_min = bounds.tokens_min.min(cached.tokens);
+            bounds.work += candidate.uncached.sum(candidates.now());
+            bounds.inflight += f64::from(candidate.inflight);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
+        let count = candidates.len() as f64;
+        bounds.work *= (1.0 + WORK_AHEAD) / count;
+        let mean = bounds.inflight / count;
+        bounds.inflight = (INFLIGHT_TIMES * mean).max(mean + INFLIGHT_ABOVE);
+        bounds
+    }
+
+    fn is_crowded(&self, candidate: &Candidate<'_>) -> bool {
+        f64::from(candidate.inflight) + 1.0 > self.inflight
+    }
+
+    /// Whether what the candidate has of the prompt is worth that it is sent more.
+    fn is_worth(&self, candidate: &Candidate<'_>, candidates: &Candidates<'_>) -> bool {
+        let saved = f64::from(candidate.cached.tokens.saturating_sub(self.tokens_min));
+        !self.is_crowded(candidate) && candidate.uncached.sum(candidates.now()) <= self.work + saved
+    }
+
+    /// How far the candidate is below the bound of work, as a share of it.
+    fn room(&self, candidate: &Candidate<'_>, candidates: &Candidates<'_>) -> f64 {
+        if self.is_crowded(candidate) || self.work <= 0.0 {
+            return 0.0;
+        }
+        (1.0 - candidate.uncached.sum(candidates.now()) / self.work).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

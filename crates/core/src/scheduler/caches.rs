@@ -1,0 +1,149 @@
+//! What is in the engines' prefix caches, as far as the scheduler can know: it was sent there and the engine has not lost it, or
+//! the engine says so.
+//!
+//! An engine has lost its cache when it says so, when its counters start again, and when a connection to it is refused: then
+//! nothing listens there, so its process ended. One that is slow to answer, resets or fails may have all that it had.
+
+use super::Scheduler;
+use crate::event::Outcome;
+use crate::ids::EndpointId;
+use crate::lately::Lately;
+use crate::prefix::Limits;
+use crate::signals::{CacheChange, Reading};
+use crate::spec::FleetSpec;
+use crate::work::Work;
+use std::time::Duration;
+
+/// How much of the mean a new prompt is.
+const NEWEST: f64 = 1.0 / 64.0;
+/// A capacity that is not off by more is left as it is.
+const OFF_MAX: f64 = 1.0 / 8.0;
+
+impl Scheduler {
+    /// A prompt goes to an endpoint, which has all of it then; `cached`: tokens that it is believed to have already.
+    pub(super) fn prompt_sent(&mut self, id: EndpointId, work: &Work, cached: u32) {
+        let now = self.now;
+        let Some(endpoint) = self.endpoint_mut(id) else {
+            return;
+        };
+        let uncached = work.prompt_tokens.saturating_sub(cached);
+        endpoint.uncached.add(now, f64::from(uncached));
+        if work.blocks.is_empty() {
+            return;
+        }
+        let told = endpoint
+            .engine
+            .last()
+            .and_then(|(reading, _)| reading.cache_tokens);
+        let tokens = f64::from(work.block_tokens);
+        if self.block_tokens == 0.0 {
+            self.block_tokens = tokens;
+        }
+        self.block_tokens += NEWEST * (tokens - self.block_tokens);
+        if let Some(told) = told.filter(|tokens| *tokens > 0) {
+            self.size_cache(id.slot, told);
+        }
+        self.prefixes.store(id.slot, &work.blocks, now);
+    }
+
+    /// Takes over how many tokens an engine's cache has room for.
+    fn size_cache(&mut self, slot: u32, tokens: u64) {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a number of blocks; beyond the range it is the range's end"
+        )]
+        let blocks = (tokens as f64 / self.block_tokens.max(1.0)) as u32;
+        let before = self.prefixes.capacity(slot).unwrap_or(0);
+        if f64::from(blocks.abs_diff(before)) > OFF_MAX * f64::from(blocks) {
+            self.prefixes.set_capacity(slot, Some(blocks));
+        }
+    }
+
+    /// A newcomer has no uncached work behind it, which is no reason to send it all there is: it counts as its peers do.
+    pub(super) fn start_even(&mut self, slot: u32, pool: &str) {
+        let now = self.now;
+        let peers = self
+            .endpoints
+            .iter()
+            .filter(|peer| peer.id.slot != slot && !peer.removed && *peer.pool.name == *pool);
+        let (count, sum) = peers.fold((0.0, 0.0), |(count, sum), peer| {
+            (count + 1.0, sum + peer.uncached.sum(now))
+        });
+        let uncached = &mut self.endpoints[slot as usize].uncached;
+        *uncached = Lately::default();
+        if count > 0.0 {
+            uncached.add(now, sum / count);
+        }
+    }
+
+    /// An engine says what changed in its cache.
+    pub(super) fn cache_changed(&mut self, id: EndpointId, changes: &[CacheChange]) {
+        let Some(endpoint) = self.endpoint_mut(id).filter(|endpoint| !endpoint.removed) else {
+            return;
+        };
+        for change in changes {
+            match change {
+                CacheChange::Cleared => endpoint.cache_told = true,
+                CacheChange::Lost => endpoint.cache_told = false,
+                CacheChange::Stored { .. } | CacheChange::Removed { .. } => {}
+            }
+        }
+        for change in changes {
+            match change {
+                CacheChange::Stored { parent, blocks } => self.prefixes.stored(id.slot, *parent, blocks),
+                CacheChange::Removed { blocks } => self.prefixes.removed(id.slot, blocks),
+                // Also what was learned from requests that went there.
+                CacheChange::Cleared | CacheChange::Lost => self.prefixes.cleared(id.slot),
+            }
+        }
+    }
+
+    /// Something shows that an engine's cache is empty. One that tells of its cache says so itself, sooner or later, and
+    /// what it has told since is not to be lost.
+    fn emptied(&mut self, id: EndpointId) {
+        if self.endpoint_mut(id).is_some_and(|endpoint| !endpoint.cache_told) {
+            self.prefixes.cleared(id.slot);
+        }
+    }
+
+    /// A reading came whose counters may have started again.
+    pub(super) fn caches_told(&mut self, id: EndpointId, reading: &Reading) {
+        let Some(endpoint) = self.endpoint_mut(id) else {
+            return;
+        };
+        let before = endpoint.engine.last().map(|(reading, _)| reading);
+        let fell = |count: fn(&Reading) -> Option<u64>| {
+            let before = before.and_then(count);
+            before
+                .zip(count(reading))
+                .is_some_and(|(before, now)| now < before)
+        };
+        if fell(|reading| reading.prefix_queries) || fell(|reading| reading.prompt_tokens) {
+            self.emptied(id);
+        }
+    }
+
+    /// An attempt ended so that the endpoint may have lost its cache.
+    pub(super) fn cache_lost(&mut self, id: EndpointId, outcome: Outcome) {
+        if outcome == Outcome::Refused {
+            self.emptied(id);
+        }
+    }
+
+    /// Takes over the limits of the policies that use the caches; the largest of all routes.
+    pub(super) fn limit_caches(&mut self, spec: &FleetSpec) {
+        let policies = spec
+            .routes
+            .iter()
+            .filter_map(|route| route.policies.prefix_cache.as_ref());
+        let sizes = policies.map(|policy| (policy.memory_max_mib, policy.idle_max_seconds));
+        let largest = sizes.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
+        self.prefixes
+            .set_limits(largest.map_or_else(Limits::default, |(mib, seconds)| Limits {
+                bytes_max: (mib as usize) << 20,
+                idle_max: Some(Duration::from_secs(u64::from(seconds))),
+            }));
+    }
+}

@@ -1,0 +1,89 @@
+//! Asking a publisher for what got lost.
+//!
+//! The publisher's ROUTER takes `["", number]` and answers with every batch that it keeps from that number on, each a
+//! message, and then with one whose number is -1. A request is a connection of its own, so that the answers to one
+//! that is not wanted any more never come between those to the next.
+
+use super::link::{Link, LinkError};
+use bytes::Bytes;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use weighbridge_config::kv_events::Place;
+use weighbridge_wire::zmtp::Role;
+
+/// Messages that may wait to be taken.
+const QUEUE: usize = 16;
+/// Longest silence of a publisher that was asked. It looks at its replay socket between two batches, at least every 100 ms.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Waits before the second and later tries; an engine that starts may publish before it listens for replays.
+const AGAIN: [Duration; 3] = [
+    Duration::from_millis(200),
+    Duration::from_millis(800),
+    Duration::from_secs(3),
+];
+
+/// What came of it.
+pub(super) enum Reply {
+    /// A message.
+    Message(Vec<Bytes>),
+    /// Nothing more will come.
+    Failed(LinkError),
+}
+
+/// A request that is being answered; dropping it ends it.
+pub(super) struct Replay {
+    replies: mpsc::Receiver<Reply>,
+    task: AbortHandle,
+}
+
+impl Replay {
+    /// Asks for the batches from number `from` on.
+    pub(super) fn start(place: Place, from: u64) -> Self {
+        let (sender, replies) = mpsc::channel(QUEUE);
+        let task = tokio::task::spawn_local(async move {
+            if let Err(error) = run(&place, from, &sender).await {
+                // Nobody is there to be told where it has been dropped.
+                let _ = sender.send(Reply::Failed(error)).await;
+            }
+        });
+        Self {
+            replies,
+            task: task.abort_handle(),
+        }
+    }
+
+    /// The next message; none: nothing more will come.
+    pub(super) async fn next(&mut self) -> Option<Reply> {
+        self.replies.recv().await
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(place: &Place, from: u64, replies: &mpsc::Sender<Reply>) -> Result<(), LinkError> {
+    let mut waits = AGAIN.iter();
+    let mut link = loop {
+        match Link::connect(place, Role::Dealer).await {
+            Ok(link) => break link,
+            Err(error) => match waits.next() {
+                Some(wait) => sleep(*wait).await,
+                None => return Err(error),
+            },
+        }
+    };
+    link.send(&[b"", &from.to_be_bytes()]).await?;
+    loop {
+        let message = timeout(SILENCE, link.receive())
+            .await
+            .map_err(|_| LinkError::HandshakeTime)??;
+        if replies.send(Reply::Message(message)).await.is_err() {
+            return Ok(());
+        }
+    }
+}

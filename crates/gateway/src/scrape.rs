@@ -1,0 +1,142 @@
+//! Reading what engines and GPU exporters say of themselves, at each page's interval, for as long as it has a user.
+//!
+//! Each page is followed by a task of its own on the keeper thread, on one connection that is kept. A page that cannot be
+//! read costs nothing but its signals: they grow old, are shown as stale, and the scheduler goes by the gateway's own
+//! counts. Nothing here touches traffic.
+
+mod board;
+mod decode;
+mod pace;
+mod page;
+
+pub(crate) use board::{Board, SignalsAt, Source};
+pub(crate) use decode::names;
+
+use crate::gateway::Gateway;
+use crate::snapshot::{Snapshot, Upstream};
+use pace::Pace;
+use page::{Fault, Page, PageKey};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+use weighbridge_core::Event;
+
+/// How soon a new config, or endpoints that were found, are followed.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What is asked for, and who wants to know; shared with the task that asks.
+struct Followed {
+    wanted: RefCell<Option<(Page, Vec<Arc<Upstream>>)>>,
+}
+
+/// Follows the pages of whatever the gateway runs on, for ever.
+pub(crate) async fn run(gateway: Arc<Gateway>) {
+    let mut followed: HashMap<PageKey, Rc<Followed>> = HashMap::new();
+    let mut seen: Option<Arc<Snapshot>> = None;
+    loop {
+        let snapshot = gateway.snapshot_full();
+        if !seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, &snapshot)) {
+            follow_all(&gateway, &snapshot, &mut followed);
+            seen = Some(snapshot);
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Starts following new pages, tells the others who wants them now, and lets go of those that nobody wants.
+fn follow_all(gateway: &Arc<Gateway>, snapshot: &Snapshot, followed: &mut HashMap<PageKey, Rc<Followed>>) {
+    let mut wanted: HashMap<PageKey, (Page, Vec<Arc<Upstream>>)> = HashMap::new();
+    for upstream in snapshot.upstreams() {
+        for page in Page::of(upstream) {
+            let entry = wanted.entry(page.key()).or_insert_with(|| (page, Vec::new()));
+            entry.1.push(upstream.clone());
+        }
+    }
+    followed.retain(|key, one| {
+        let keep = wanted.contains_key(key);
+        if !keep {
+            one.wanted.replace(None);
+        }
+        keep
+    });
+    for (key, pair) in wanted {
+        if let Some(one) = followed.get(&key) {
+            one.wanted.replace(Some(pair));
+            continue;
+        }
+        let pace = Pace::new(pair.0.interval, &key);
+        let one = Rc::new(Followed {
+            wanted: RefCell::new(Some(pair)),
+        });
+        followed.insert(key, one.clone());
+        tokio::task::spawn_local(follow(gateway.clone(), one, pace));
+    }
+}
+
+/// Reads one page again and again until nobody wants it.
+async fn follow(gateway: Arc<Gateway>, followed: Rc<Followed>, mut pace: Pace) {
+    let mut link = None;
+    sleep(pace.first()).await;
+    loop {
+        let began = Instant::now();
+        let wanted = followed.wanted.borrow().clone();
+        let Some((page, upstreams)) = wanted else { return };
+        let read = page.fetch(&mut link).await;
+        let outcome = read.and_then(|body| take(&gateway, (&page, &upstreams), &body));
+        let fault = outcome.err();
+        if let Some(fault) = &fault {
+            link = None;
+            for upstream in &upstreams {
+                failed(upstream, page.source, fault);
+            }
+        }
+        let wait = pace.next(page.interval, fault.as_ref());
+        sleep_until(began + wait).await;
+    }
+}
+
+/// Notes what the page says, and tells the scheduler.
+fn take(gateway: &Gateway, (page, upstreams): (&Page, &[Arc<Upstream>]), body: &[u8]) -> Result<(), Fault> {
+    let now = gateway.clock.now();
+    for upstream in upstreams {
+        let found = decode::read(page, upstream, body)?;
+        if upstream.signals.read(page.source, (now, page.interval), found) {
+            tracing::info!(
+                pool = %upstream.pool_name(), endpoint = %upstream.name, page = page.source.as_str(),
+                "metrics are read again"
+            );
+        }
+        if let Some(reading) = upstream.signals.to_tell(page.source, now) {
+            let reading = Box::new(reading);
+            gateway.tell(Event::Scraped {
+                endpoint: upstream.id,
+                reading,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Notes a failure, and says so the first time.
+fn failed(upstream: &Upstream, source: Source, fault: &Fault) {
+    let first = upstream.signals.failed(source, fault.text());
+    if !first {
+        tracing::debug!(
+            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why = fault.text(),
+            "metrics cannot be read"
+        );
+    } else if fault.is_absence() {
+        tracing::info!(
+            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why = fault.text(),
+            "no metrics here: the gateway's own counts are used"
+        );
+    } else {
+        tracing::warn!(
+            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why = fault.text(),
+            "metrics cannot be read: the gateway's own counts are used meanwhile"
+        );
+    }
+}

@@ -158,6 +158,7 @@ impl Scheduler {
         let was_ejected = endpoint.ejection.is_ejected();
         let means = &mut self.pools[endpoint.pool_at].means;
         endpoint.engine.ended(now, (&attempt.hold.load, over), means);
+        let was_ejected = endpoint.ejection.is_ejected();
         endpoint.ended(now, over.outcome, attempt.hold);
         let returned = was_ejected && !endpoint.ejection.is_ejected();
         let shared = !endpoint.siblings.is_empty();

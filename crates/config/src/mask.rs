@@ -317,15 +317,6 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
         .collect()
 }
 
-fn show_tokenizer(pool: &Pool) -> Value {
-    pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
-        object([
-            ("path", json!(tokenizer.path)),
-            ("chat_template", json!(tokenizer.chat_template)),
-        ])
-    })
-}
-
 fn show_kv_events(events: &KvEvents) -> Value {
     let (bind, connect) = match &events.source {
         Source::Bind(place) => (Some(place), None),

@@ -32,10 +32,8 @@ pub(crate) fn expand(
                     rank: Some(rank),
                     ..spec.clone()
                 });
-                let events = endpoint.kv_events.as_ref();
                 all.1.push(Endpoint {
                     name,
-                    ranks: Some(count),
                     rank: Some(rank),
                     ranks: Some(count),
                     kv_events: (endpoint.kv_events.as_ref()).and_then(|events| events.of_rank(rank)),

@@ -293,10 +293,6 @@ pub struct Endpoint {
     pub ranks: Option<u32>,
     /// Which of these it is; none: the URL holds no ranks.
     pub rank: Option<u32>,
-    /// Where an exporter says how busy its GPUs are.
-    pub gpus: Option<GpuMetrics>,
-    /// Where its engine tells what it holds; none: it does not.
-    pub kv_events: Option<crate::kv_events::KvEvents>,
 }
 
 impl Endpoint {

@@ -10,7 +10,6 @@
 mod common;
 
 use common::{bad, good};
-use weighbridge_config::kv_events::Source;
 use weighbridge_config::{Config, masked};
 use weighbridge_core::spec::Weight;
 
@@ -69,21 +68,6 @@ fn an_endpoint_says_it_or_its_pool() {
         config.pools[0].endpoints[0].url.port,
         config.pools[0].endpoints[1].url.port
     );
-}
-
-#[test]
-fn each_has_a_publisher_of_its_own() {
-    let config = good(
-        "pools: [{name: p, endpoints: [{name: a, url: http://h, ranks: 2, kv_events: {connect: \"tcp://h:5557\", replay: \"tcp://h:5600\"}}]}]",
-    );
-    let events = config.pools[0].endpoints.iter().map(|endpoint| {
-        let events = endpoint.kv_events.as_ref().unwrap();
-        let Source::Connect(place) = &events.source else {
-            panic!()
-        };
-        (place.port, events.replay.as_ref().unwrap().port)
-    });
-    assert_eq!(events.collect::<Vec<_>>(), [(5557, 5600), (5558, 5601)]);
 }
 
 #[test]

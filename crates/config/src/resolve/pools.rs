@@ -230,8 +230,6 @@ pub(super) fn endpoints(
             kv_events: super::kv_events::kv_events(reader, given.kv_events),
             ranks: given.ranks.map(|ranks| ranks.value.0),
             rank: None,
-            gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
-            kv_events: super::kv_events::kv_events(reader, given.kv_events),
         });
     }
     super::scrape::shared_gpus(reader, node, &endpoints);

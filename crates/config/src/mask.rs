@@ -174,6 +174,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("forward_client_key", json!(pool.forward_client_key)),
         ("http", json!(pool.http.as_str())),
         ("tls", show_tls(pool)),
+        ("ranks", json!(pool.ranks)),
         ("max_inflight", json!(spec.max_inflight)),
         ("health", show_health(spec, pool)),
         (
@@ -225,6 +226,17 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
     ])
 }
 
+fn show_timeouts(timeouts: &Timeouts) -> Value {
+    object([
+        ("connect", time(timeouts.connect)),
+        ("first_byte", time(timeouts.first_byte)),
+        ("idle", time(timeouts.idle)),
+        ("total", time(timeouts.total)),
+        ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
+        ("ping", time(timeouts.ping)),
+    ])
+}
+
 /// A list, unless there is nothing in it.
 fn given<T: serde::Serialize>(list: Option<&[T]>) -> Value {
     list.filter(|list| !list.is_empty())
@@ -269,24 +281,15 @@ fn show_calibrate(calibrate: &Calibrate) -> Value {
     ])
 }
 
-fn show_timeouts(timeouts: &Timeouts) -> Value {
-    object([
-        ("connect", time(timeouts.connect)),
-        ("first_byte", time(timeouts.first_byte)),
-        ("idle", time(timeouts.idle)),
-        ("total", time(timeouts.total)),
-        ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
-        ("ping", time(timeouts.ping)),
-    ])
-}
-
 fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
     spec.endpoints
         .iter()
         .zip(&pool.endpoints)
+        // Ranks are written as one.
+        .filter(|(spec, _)| spec.rank.is_none_or(|rank| rank == 0))
         .map(|(spec, endpoint)| {
             object([
-                ("name", json!(endpoint.name)),
+                ("name", json!(spec.base_name())),
                 ("url", json!(endpoint.url.shown())),
                 ("weight", share(spec.weight)),
                 ("labels", show_labels(&endpoint.labels)),
@@ -306,6 +309,7 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
                     "kv_events",
                     endpoint.kv_events.as_ref().map_or(Value::Null, show_kv_events),
                 ),
+                ("ranks", json!(endpoint.ranks)),
             ])
         })
         .collect()

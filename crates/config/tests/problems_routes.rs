@@ -228,8 +228,18 @@ fn facts_of_pools_and_targets() {
     check(
         "pools: [{name: a, weight: 2, endpoints: [{url: http://h, weight: auto}]}]",
         &[
-            "pools[0].weight: a pool's weight is `auto` or not given, not `2` | the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`",
+            "pools[0].weight: a pool's weight is `auto`, `labels` or not given, not `2` | the weight of an engine is `endpoints[].weight`, that of the pool in a route `targets[].weight`",
             "pools[0].endpoints[0].weight: `auto` is no weight of a single endpoint or target | write `weight: auto` in the pool, beside its `endpoints`",
+        ],
+    );
+    check(
+        "pools: [{name: a, endpoints: [http://h], calibrate: {at: \"4 pm\", tokens: 8, requests: 0, timeout: 0s, ttl: 1h}}]",
+        &[
+            "pools[0].calibrate.at: `4 pm` is no time of day | write hours and minutes, such as \"04:00\"; the time is UTC",
+            "pools[0].calibrate.tokens: `8` is not a whole number from 16 to 8192",
+            "pools[0].calibrate.requests: `0` is not a whole number from 1 to 64",
+            "pools[0].calibrate.timeout: this time must be longer than 0 | leave the key out for the default",
+            "pools[0].calibrate.ttl: unknown key `ttl` | known: at, tokens, requests, max_inflight, timeout",
         ],
     );
     check(
@@ -275,6 +285,20 @@ fn filters_and_pickers_are_checked_key_by_key() {
         &[
             "routes[0].picker: the key `weighted_random` is missing | add `weighted_random: …`",
             "routes[0].picker.softmax: unknown key `softmax` | known: weighted_random",
+        ],
+    );
+}
+
+#[test]
+fn settings_of_policies_are_in_their_ranges() {
+    check(
+        &route(
+            "targets: [a], policies: {least_inflight: {}, overload: {factor: 2}, zone: {cross_zone: -1}, batch_packing: {max_batch: 0}}",
+        ),
+        &[
+            "routes[0].policies.overload: factor: 2 is not between 0 and 1",
+            "routes[0].policies.zone: cross_zone: -1 is not between 0 and 1",
+            "routes[0].policies.batch_packing: max_batch: at least 1",
         ],
     );
 }

@@ -17,12 +17,17 @@ pub use forecast::{Facts, Forecast, Predicted};
 pub use live::Live;
 pub use model::{Inputs, Model, Trial};
 
+use crate::dynamic_weight::DynamicWeight;
 use crate::policies::Cached;
 use crate::pool::Means;
 use crate::signals::Reading;
 use crate::time::Time;
 use crate::work::Work;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Adapters that an engine is taken to hold at once, where it does not say.
+const ADAPTERS: u32 = 8;
 
 /// State of one engine.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +55,10 @@ pub struct Engine {
     expected: u64,
     /// Own requests that are being answered.
     decode: Decode,
+    dynamic: DynamicWeight,
+    /// Adapters of own requests, the newest first, and how many of these were sent after the reading.
+    adapters: Vec<Arc<str>>,
+    adapters_unread: usize,
     /// What answers show; none: nobody looked at it yet.
     live: Option<Box<Live>>,
 }
@@ -167,6 +176,37 @@ impl Engine {
         count(self.prefill)
     }
 
+    /// Its dynamic weight.
+    #[must_use]
+    pub fn dynamic(&self) -> &DynamicWeight {
+        &self.dynamic
+    }
+
+    /// Whether it has this adapter loaded, by its own word and what was sent since; where it tells nothing, by what was sent.
+    #[must_use]
+    pub fn has_adapter(&self, now: Time, adapter: &str) -> bool {
+        let sent = |count: usize| self.adapters[..count].iter().any(|known| **known == *adapter);
+        match self.fresh(now).and_then(|reading| reading.adapters.as_ref()) {
+            Some(told) => told.iter().any(|known| **known == *adapter) || sent(self.adapters_unread),
+            None => sent(self.adapters.len()),
+        }
+    }
+
+    /// Notes that a request for this adapter is sent there: it is the newest, and the oldest may make room for it.
+    fn sent_adapter(&mut self, adapter: &Arc<str>) {
+        let known = self.adapters.iter().position(|known| known == adapter);
+        if known.is_none_or(|place| place >= self.adapters_unread) {
+            self.adapters_unread += 1;
+        }
+        if let Some(place) = known {
+            self.adapters.remove(place);
+        }
+        self.adapters.insert(0, Arc::clone(adapter));
+        let fit = self.reading.max_adapters.unwrap_or(ADAPTERS).max(1) as usize;
+        self.adapters.truncate(fit);
+        self.adapters_unread = self.adapters_unread.min(self.adapters.len());
+    }
+
     /// What answers show; none: no route with a policy that looks at it has had one.
     #[must_use]
     pub fn live(&self) -> Option<&Live> {
@@ -179,6 +219,8 @@ impl Engine {
         if self.is_frozen(&reading) {
             return;
         }
+        self.dynamic.told(now, &reading);
+        self.adapters_unread = 0;
         self.reading = reading;
         self.read_at = Some(now);
         self.readings = self.readings.wrapping_add(1);
@@ -211,6 +253,9 @@ impl Engine {
             sent: now,
             ..Load::default()
         };
+        if let Some(adapter) = work.and_then(|work| work.adapter.as_ref()) {
+            self.sent_adapter(adapter);
+        }
         if live || work.is_some() {
             let cached = Cached {
                 tokens: cached,

@@ -11,6 +11,7 @@
 pub mod action;
 mod budget;
 mod deadlines;
+mod dynamic_weight;
 mod endpoint;
 pub mod engine;
 pub mod event;

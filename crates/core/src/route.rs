@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::filters::Filter;
 use crate::ids::{EndpointId, RouteId};
-use crate::policies::Scorer;
+use crate::policies::{Modifier, Scorer};
 use crate::select::shares::Shares;
 use crate::spec::{
     FallbackSpec, Picker, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, TargetSpec, Weight,
@@ -29,6 +29,10 @@ pub(crate) struct Plan {
     pub(crate) picker: Picker,
     /// In the order of the catalogue.
     pub(crate) scorers: Vec<Weighted>,
+    /// In the order of the catalogue.
+    pub(crate) modifiers: Vec<Box<dyn Modifier>>,
+    /// Zone of the gateway.
+    pub(crate) zone: Option<Arc<str>>,
     /// What these look at.
     pub(crate) needs: Needs,
     /// Whether one of them has chance in it.
@@ -69,7 +73,11 @@ pub(crate) struct Weighted {
 
 impl Plan {
     /// Compiles `spec`; `pools` holds each pool with the ids of its endpoints.
-    pub(crate) fn new(id: RouteId, spec: &RouteSpec, pools: &[(Arc<PoolSpec>, Vec<EndpointId>)]) -> Self {
+    pub(crate) fn new(
+        id: RouteId,
+        spec: &RouteSpec,
+        (pools, zone): (&[(Arc<PoolSpec>, Vec<EndpointId>)], Option<&Arc<str>>),
+    ) -> Self {
         let mut candidates = Vec::new();
         let mut targets = Vec::with_capacity(spec.targets.len());
         for (place, target) in (0u16..).zip(&spec.targets) {
@@ -106,6 +114,8 @@ impl Plan {
             fallback: spec.fallback.clone(),
             targets,
             candidates,
+            modifiers: (spec.policies.modifiers()).map(|config| config.build()).collect(),
+            zone: zone.cloned(),
             needs: spec.needs(),
             draws: spec.policies.configs().any(crate::policies::ScorerConfig::draws),
             predicts: spec

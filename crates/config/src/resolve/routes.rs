@@ -410,6 +410,21 @@ fn policies(
             reader.problem(node, message, "");
         }
     }
+    for modifier in value.0.modifiers() {
+        let node = reader.child(node, modifier.name()).unwrap_or(node);
+        if let Err(message) = modifier.check() {
+            reader.problem(node, message, "");
+        } else if value.0.is_empty() {
+            reader.warn(
+                node,
+                format!(
+                    "`{}` changes what policies give, and this route has none",
+                    modifier.name()
+                ),
+                "add `least_inflight: {}` or another policy",
+            );
+        }
+    }
     At { node, value: value.0 }
 }
 

@@ -13,6 +13,7 @@ mod choice;
 mod event_log;
 mod found;
 mod held;
+mod prefix;
 mod prefixes;
 mod round_robin;
 mod sessions;

@@ -1,5 +1,7 @@
 //! The product's own prefix routing on the first half of Mooncake's conversation trace, at 2,000 blocks of 512 tokens an engine.
 //!
+//! Published with the data: hits of .176 on four and .256 on eight instances, as one cache of all the blocks would have.
+//!
 //! In caches without engines, where every request ends at once, so that nothing is ever in flight and only the prefix policy
 //! has something to say; and on engines that take their time, with the policies that a route has beside it.
 

@@ -295,21 +295,12 @@ impl Snapshot {
                 .session_affinity
                 .as_ref()
                 .map(|keys| SessionKeys::compile(keys, &mut body_paths));
-            let pools = || route.targets.iter().filter_map(|(_, pool)| entries.get(*pool));
-            let told = pools().find(|pool| pool.config.endpoints.iter().any(|at| at.kv_events.is_some()));
+            let (exact, model) = exact(route, &entries);
             let entry = Arc::new(RouteEntry {
                 id,
                 name: route.name.clone(),
                 route_by: spec.route_by().as_str(),
-                targets: route
-                    .targets
-                    .iter()
-                    .map(|(name, pool)| TargetEntry {
-                        name: name.clone(),
-                        pool: config.pools[*pool].name.clone(),
-                        series: metrics.target(&route.name, name.clone()),
-                    })
-                    .collect(),
+                targets: targets(route, &config, metrics),
                 needs: if looks {
                     needs(&config.fleet, spec)
                 } else {
@@ -326,8 +317,8 @@ impl Snapshot {
                 heartbeat: route.heartbeat,
                 finish: route.finish,
                 unserved: metrics.target(&route.name, ""),
-                exact: told.map(|pool| pool.blocks.clone()),
-                model: told.or(pools().next()).and_then(|pool| pool.config.model.clone()),
+                exact,
+                model,
             });
             routes.insert(route.name.clone(), entry.clone());
             routes_by_id.insert(id, entry);
@@ -407,6 +398,27 @@ fn needs(fleet: &FleetSpec, route: &RouteSpec) -> Needs {
         }
     }
     all
+}
+
+fn targets(route: &resolved::Route, config: &Config, metrics: &Metrics) -> Vec<TargetEntry> {
+    let target = |(name, pool): &(Arc<str>, usize)| TargetEntry {
+        name: name.clone(),
+        pool: config.pools[*pool].name.clone(),
+        series: metrics.target(&route.name, name.clone()),
+    };
+    route.targets.iter().map(target).collect()
+}
+
+/// How prompts become blocks by the names of engines' events, and what the engines call the model: of the first pool of the
+/// route that has such events, the latter else of its first pool.
+fn exact(route: &resolved::Route, pools: &[Arc<PoolEntry>]) -> (Option<Arc<PromptBlocks>>, Option<Arc<str>>) {
+    let mut of_route = route.targets.iter().filter_map(|(_, pool)| pools.get(*pool));
+    let tells = |pool: &&Arc<PoolEntry>| pool.config.endpoints.iter().any(|at| at.kv_events.is_some());
+    let told = of_route.clone().find(tells);
+    let model = told
+        .or(of_route.next())
+        .and_then(|pool| pool.config.model.clone());
+    (told.map(|pool| pool.blocks.clone()), model)
 }
 
 impl RouteEntry {

@@ -1,6 +1,7 @@
 //! Endpoints that the config does not list: who says what they are, and how the config takes them in.
 
 use crate::problems::{Problem, Problems};
+use crate::ranks::expand;
 use crate::resolved::{BaseUrl, Config, Endpoint};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,7 @@ impl PartialEq for Discovered {
             && self.endpoint.labels == other.endpoint.labels
             && self.endpoint.gpus == other.endpoint.gpus
             && self.endpoint.kv_events == other.endpoint.kv_events
+            && self.endpoint.ranks == other.endpoint.ranks
     }
 }
 
@@ -151,6 +153,7 @@ impl Dns {
                 address: identity.into(),
                 weight,
                 labels: sorted(&self.labels),
+                rank: None,
             },
             endpoint: Endpoint {
                 name,
@@ -159,6 +162,8 @@ impl Dns {
                 labels: self.labels.clone(),
                 gpus: None,
                 kv_events: None,
+                ranks: None,
+                rank: None,
             },
         }
     }
@@ -221,11 +226,12 @@ impl Config {
         .collect()
     }
 
-    /// Puts `found` in the place of the endpoints of the pool at `index`.
+    /// Puts `found` in the place of the endpoints of the pool at `index`, each with its ranks.
     pub fn set_endpoints(&mut self, index: usize, found: &[Discovered]) {
         if let (Some(spec), Some(pool)) = (self.fleet.pools.get_mut(index), self.pools.get_mut(index)) {
-            spec.endpoints = found.iter().map(|found| found.spec.clone()).collect();
-            pool.endpoints = found.iter().map(|found| found.endpoint.clone()).collect();
+            let specs = found.iter().map(|found| found.spec.clone()).collect();
+            let endpoints = found.iter().map(|found| found.endpoint.clone()).collect();
+            (spec.endpoints, pool.endpoints) = expand((specs, endpoints), pool.ranks);
         }
     }
 }

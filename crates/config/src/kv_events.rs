@@ -71,6 +71,24 @@ pub struct KvEvents {
     pub replay: Option<Place>,
 }
 
+impl KvEvents {
+    /// As rank `rank` of a data-parallel engine has them, see [`Place::of_rank`].
+    #[must_use]
+    pub fn of_rank(&self, rank: u32) -> Option<Self> {
+        let rank = u16::try_from(rank).ok()?;
+        Some(Self {
+            source: match &self.source {
+                Source::Bind(place) => Source::Bind(place.of_rank(rank)?),
+                Source::Connect(place) => Source::Connect(place.of_rank(rank)?),
+            },
+            replay: match &self.replay {
+                Some(place) => Some(place.of_rank(rank)?),
+                None => None,
+            },
+        })
+    }
+}
+
 /// Who connects to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {

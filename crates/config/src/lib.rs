@@ -21,6 +21,7 @@ mod load;
 mod mask;
 mod model;
 mod paths;
+mod ranks;
 mod read;
 mod resolve;
 mod schema;

@@ -174,6 +174,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("forward_client_key", json!(pool.forward_client_key)),
         ("http", json!(pool.http.as_str())),
         ("tls", show_tls(pool)),
+        ("ranks", json!(pool.ranks)),
         ("max_inflight", json!(spec.max_inflight)),
         ("health", show_health(spec, pool)),
         (
@@ -285,9 +286,11 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
     spec.endpoints
         .iter()
         .zip(&pool.endpoints)
+        // Ranks are written as one.
+        .filter(|(spec, _)| spec.rank.is_none_or(|rank| rank == 0))
         .map(|(spec, endpoint)| {
             object([
-                ("name", json!(endpoint.name)),
+                ("name", json!(spec.base_name())),
                 ("url", json!(endpoint.url.shown())),
                 ("weight", share(spec.weight)),
                 ("labels", show_labels(&endpoint.labels)),
@@ -307,6 +310,7 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
                     "kv_events",
                     endpoint.kv_events.as_ref().map_or(Value::Null, show_kv_events),
                 ),
+                ("ranks", json!(endpoint.ranks)),
             ])
         })
         .collect()

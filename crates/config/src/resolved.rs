@@ -213,6 +213,8 @@ pub struct Pool {
     pub description: Option<String>,
     /// In the order of the fleet spec. Where they are discovered: those known so far.
     pub endpoints: Vec<Endpoint>,
+    /// Data-parallel ranks behind each URL whose endpoint does not say itself; 1: none.
+    pub ranks: u32,
     /// Who says what the endpoints are; none: the config.
     pub discovery: Option<Discovery>,
     /// Upstream keys, rotated; empty: none is sent.
@@ -287,6 +289,19 @@ pub struct Endpoint {
     pub gpus: Option<GpuMetrics>,
     /// Where its engine tells what it holds; none: it does not.
     pub kv_events: Option<crate::kv_events::KvEvents>,
+    /// Data-parallel ranks behind its URL, where it says so itself.
+    pub ranks: Option<u32>,
+    /// Which of these it is; none: the URL holds no ranks.
+    pub rank: Option<u32>,
+}
+
+impl Endpoint {
+    /// The name of the endpoint that it is a rank of; none: it is no rank.
+    #[must_use]
+    pub fn base_name(&self) -> Option<&str> {
+        self.rank?;
+        self.name.rsplit_once('#').map(|(base, _)| base)
+    }
 }
 
 /// The base of an endpoint's URLs: scheme, host, port, path prefix, query.

@@ -247,4 +247,31 @@ mod tests {
             assert_eq!(size(&show_size(bytes)), Ok(bytes));
         }
     }
+
+    #[test]
+    fn times_of_day() {
+        for (text, seconds) in [
+            ("00:00", 0),
+            ("04:00", 14_400),
+            ("23:59", 86_340),
+            ("23:59:59", 86_399),
+        ] {
+            assert_eq!(daytime(text), Some(seconds), "{text}");
+            assert_eq!(show_daytime(seconds), text);
+        }
+        for text in [
+            "",
+            "4:00",
+            "24:00",
+            "04:60",
+            "04:00:60",
+            "04:00:0",
+            "04:00:00:00",
+            "0a:00",
+            "+4:00",
+            "04-00",
+        ] {
+            assert_eq!(daytime(text), None, "{text}");
+        }
+    }
 }

@@ -137,11 +137,6 @@ fn what_comes_later_is_refused_by_name() {
             "kubernetes",
         ),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
-        (
-            "pools: [{name: a, endpoints: [{url: http://h, ranks: 8}]}]".into(),
-            "pools[0].endpoints[0].ranks",
-            "ranks",
-        ),
         (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),
         (route("targets: [a], hedge: {}"), "routes[0].hedge", "hedge"),
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),

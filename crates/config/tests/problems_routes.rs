@@ -233,6 +233,16 @@ fn facts_of_pools_and_targets() {
         ],
     );
     check(
+        "pools: [{name: a, endpoints: [http://h], calibrate: {at: \"4 pm\", tokens: 8, requests: 0, timeout: 0s, ttl: 1h}}]",
+        &[
+            "pools[0].calibrate.at: `4 pm` is no time of day | write hours and minutes, such as \"04:00\"; the time is UTC",
+            "pools[0].calibrate.tokens: `8` is not a whole number from 16 to 8192",
+            "pools[0].calibrate.requests: `0` is not a whole number from 1 to 64",
+            "pools[0].calibrate.timeout: this time must be longer than 0 | leave the key out for the default",
+            "pools[0].calibrate.ttl: unknown key `ttl` | known: at, tokens, requests, max_inflight, timeout",
+        ],
+    );
+    check(
         "pools: [{name: a, endpoints: [http://h]}]\nroutes: [{name: r, targets: [{pool: a, serves_tokens: {over: 5, up_to: 5}}]}]",
         &[
             "routes[0].targets[0].serves_tokens: no prompt has more than 5 tokens and at most 5 | give `up_to` the larger number",

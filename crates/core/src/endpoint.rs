@@ -33,6 +33,10 @@ pub(crate) struct Endpoint {
     pub(crate) engine: Engine,
     /// Whether its engine has told all that its prefix cache holds, so that nothing else is believed cached there.
     pub(crate) cache_told: bool,
+    /// Which data-parallel rank of its URL it is.
+    pub(crate) rank: Option<u32>,
+    /// Slots of all ranks of its URL, itself among them; empty: the URL holds no ranks.
+    pub(crate) siblings: Arc<[u32]>,
     /// Gone from the config; lingers until idle.
     pub(crate) removed: bool,
     /// Drained by hand.
@@ -103,6 +107,8 @@ impl Endpoint {
             labels: Arc::clone(&spec.labels),
             engine: Engine::default(),
             cache_told: false,
+            rank: spec.rank,
+            siblings: Arc::default(),
             removed: false,
             drained: false,
             weight: spec.weight,
@@ -126,6 +132,7 @@ impl Endpoint {
     pub(crate) fn reconfigure(&mut self, spec: &EndpointSpec, pool: &Arc<PoolSpec>, now: Time) {
         self.weight = spec.weight;
         self.labels = Arc::clone(&spec.labels);
+        self.rank = spec.rank;
         self.engine.set_fresh_for(pool.fresh_for());
         if self.pool.keys != pool.keys {
             self.cooling.resize(pool.keys);
@@ -146,6 +153,11 @@ impl Endpoint {
     pub(crate) fn start_probing(&mut self, now: Time, rng: &mut Rng) {
         if self.probes.is_none() {
             self.probes = self.pool.probe.clone().map(|rules| Probes::new(rules, now, rng));
+        }
+        // One rank asks for all of its URL.
+        let follows = self.rank.is_some_and(|rank| rank > 0);
+        if let Some(probes) = &mut self.probes {
+            probes.set_follows(follows);
         }
     }
 
@@ -348,6 +360,26 @@ impl Endpoint {
             if self.ejection.clear() {
                 self.ramp.start(now, self.pool.ramp);
             }
+        }
+    }
+
+    /// A probe of its URL came back that another rank had sent.
+    pub(crate) fn heard(&mut self, now: Time, healthy: bool) {
+        if let Some(probes) = &mut self.probes {
+            probes.expect();
+        }
+        self.probed(now, healthy);
+    }
+
+    /// No connection to its URL could be made, as another rank found out.
+    pub(crate) fn unreached(&mut self, now: Time, outcome: Outcome) {
+        self.ejection.ended(now, outcome, Tryout::default());
+    }
+
+    /// Its URL can be reached again, as another rank found out.
+    pub(crate) fn reached(&mut self, now: Time) {
+        if self.ejection.clear() {
+            self.ramp.start(now, self.pool.ramp);
         }
     }
 

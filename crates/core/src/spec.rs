@@ -138,6 +138,9 @@ pub struct EndpointSpec {
     /// Labels, sorted by name, such as `gpu`, `zone`, `tier` and `spot`.
     #[serde(default)]
     pub labels: Arc<[(Arc<str>, Arc<str>)]>,
+    /// Which data-parallel rank of its URL it is; none: the URL holds no ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }
 
 impl EndpointSpec {
@@ -148,6 +151,16 @@ impl EndpointSpec {
             address: address.into(),
             weight: Weight::ONE,
             labels: Arc::default(),
+            rank: None,
+        }
+    }
+
+    /// The name of the endpoint that it is a rank of; its own name if it is none.
+    #[must_use]
+    pub fn base_name(&self) -> &str {
+        match self.rank {
+            Some(_) => self.name.rsplit_once('#').map_or(&self.name, |(base, _)| base),
+            None => &self.name,
         }
     }
 }

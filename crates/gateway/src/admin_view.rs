@@ -266,6 +266,9 @@ pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> Decision
 pub struct EndpointShown {
     pub pool: String,
     pub name: String,
+    /// Where it is one of the data-parallel ranks of its URL: the name of them all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank_of: Option<String>,
     pub url: String,
     pub labels: BTreeMap<String, String>,
     pub state: StateKind,
@@ -316,6 +319,7 @@ fn endpoint_shown(
     EndpointShown {
         pool: of.pool.to_string(),
         name: of.name.to_string(),
+        rank_of: upstream.and_then(|upstream| upstream.base_name().map(str::to_owned)),
         url: upstream.map_or_else(String::new, |upstream| upstream.shown_url()),
         labels: upstream
             .map(|upstream| upstream.labels.iter().cloned().collect())

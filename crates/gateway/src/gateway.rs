@@ -253,16 +253,19 @@ impl Gateway {
         core.scheduler.explain(self.clock.now(), arrival)
     }
 
-    /// Carries out a person's command on an endpoint. False: there is no such endpoint.
+    /// Carries out a person's command on an endpoint, or on all of its ranks. False: there is no such endpoint.
     pub fn control(&self, pool: &str, endpoint: &str, command: Control) -> bool {
-        let id = self
-            .snapshot()
+        let snapshot = self.snapshot_full();
+        let meant: Vec<EndpointId> = snapshot
             .upstreams()
-            .find(|upstream| &**upstream.pool_name() == pool && &*upstream.name == endpoint)
-            .map(|upstream| upstream.id);
-        let Some(endpoint) = id else { return false };
-        self.tell(Event::Control { endpoint, command });
-        true
+            .filter(|upstream| **upstream.pool_name() == *pool && upstream.is_called(endpoint))
+            .map(|upstream| upstream.id)
+            .collect();
+        for endpoint in &meant {
+            let endpoint = *endpoint;
+            self.tell(Event::Control { endpoint, command });
+        }
+        !meant.is_empty()
     }
 
     /// The gateway's clock.

@@ -11,12 +11,11 @@ use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderName};
 use secrecy::ExposeSecret;
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use weighbridge_config::discovery::Discovery;
-use weighbridge_config::resolved::{self, Config, HttpVersion, Kind};
+use weighbridge_config::resolved::{self, Config, Kind};
 use weighbridge_core::action::Bindings;
 use weighbridge_core::policies::session_affinity::{Config as Affinity, KeySource};
 use weighbridge_core::spec::{FleetSpec, RetrySpec, RouteSpec};
@@ -108,8 +107,10 @@ pub(crate) struct PoolEntry {
     pub(crate) blocks: Arc<PromptBlocks>,
     /// Metrics to look for; none: its engines are not asked.
     pub(crate) names: Option<Arc<Names>>,
-    /// In its place where the exporters of its endpoints' GPUs are asked, which get none of its keys.
-    exporters: Option<Arc<PoolEntry>>,
+    /// In its place where pages of metrics are asked for; none: itself.
+    pub(crate) for_pages: Option<Arc<PoolEntry>>,
+    /// In its place where the exporters of its endpoints' GPUs are asked.
+    pub(crate) for_exporters: Option<Arc<PoolEntry>>,
 }
 
 /// What a new snapshot takes over.
@@ -204,6 +205,10 @@ pub struct Upstream {
     pub name: Arc<str>,
     /// Free-form labels.
     pub labels: Vec<(String, String)>,
+    /// Which data-parallel rank of its URL it is; none: the URL holds no ranks.
+    pub rank: Option<u32>,
+    /// How many ranks its URL holds; 0: none.
+    pub(crate) ranks: u32,
     pub(crate) pool: Arc<PoolEntry>,
     pub(crate) url: resolved::BaseUrl,
     pub(crate) host: HeaderValue,
@@ -229,6 +234,19 @@ impl Upstream {
     #[must_use]
     pub fn pool_name(&self) -> &Arc<str> {
         &self.pool.config.name
+    }
+
+    /// Whether `name` is its own, or that of the endpoint that it is a rank of.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        *self.name == *name || self.base_name().is_some_and(|base| base == name)
+    }
+
+    /// The endpoint that it is a rank of; none: it is no rank.
+    #[must_use]
+    pub fn base_name(&self) -> Option<&str> {
+        self.rank?;
+        self.name.rsplit_once('#').map(|(base, _)| base)
     }
 
     /// Whether its connections show a client certificate.
@@ -474,7 +492,7 @@ impl PoolEntry {
                     .flat_map(|query| query_secrets(query.expose_secret())),
             );
         }
-        Ok(Self {
+        let mut entry = Self {
             config: pool.clone(),
             tls,
             credentials,
@@ -483,46 +501,11 @@ impl PoolEntry {
             own: carried.own.clone(),
             blocks,
             names: pool.scrape.as_ref().map(|scrape| Arc::new(scrape::names(scrape))),
-            exporters: Self::exporters(pool, carried)?,
-        })
-    }
-
-    /// What the exporters of a pool's GPUs are asked with: none of its keys, and no name of its certificates. They speak
-    /// whatever they speak.
-    fn exporters(pool: &resolved::Pool, carried: &Carried) -> Result<Option<Arc<Self>>, String> {
-        let mut gpus = pool
-            .endpoints
-            .iter()
-            .filter_map(|endpoint| endpoint.gpus.as_ref())
-            .peekable();
-        if gpus.peek().is_none() {
-            return Ok(None);
-        }
-        let mut config = resolved::Pool {
-            endpoints: Vec::new(),
-            api_keys: Vec::new(),
-            http: HttpVersion::Auto,
-            ..pool.clone()
+            for_pages: None,
+            for_exporters: None,
         };
-        config.tls.server_name = None;
-        let tls = match gpus.any(|gpus| gpus.url.https) {
-            true => Some(
-                tls::client_config(&config.tls, config.http)
-                    .map_err(|error| format!("pool `{}`: {error}", pool.name))?,
-            ),
-            false => None,
-        };
-        Ok(Some(Arc::new(Self {
-            config,
-            tls,
-            own: carried.own.clone(),
-            credentials: Vec::new(),
-            secrets: Vec::new(),
-            bell: None,
-            blocks: Arc::default(),
-            names: None,
-            exporters: None,
-        })))
+        entry.prepare_pages()?;
+        Ok(entry)
     }
 }
 
@@ -547,6 +530,8 @@ impl Upstream {
             id,
             name: endpoint.name.clone(),
             labels: endpoint.labels.clone(),
+            rank: endpoint.rank,
+            ranks: endpoint.rank.and(endpoint.ranks).unwrap_or(0),
             pool: pool.clone(),
             url: endpoint.url.clone(),
             host,
@@ -559,48 +544,5 @@ impl Upstream {
             gpus_at: None,
             gpus: None,
         }
-    }
-
-    /// Finds out who is asked for metrics.
-    fn find_metrics(&mut self, endpoint: &resolved::Endpoint) {
-        if let Some(port) = self.pool.config.scrape.as_ref().and_then(|scrape| scrape.port) {
-            let elsewhere = |address: &SocketAddr| SocketAddr::new(address.ip(), port);
-            let addresses: Vec<_> = endpoint.addresses.iter().map(elsewhere).collect();
-            self.metrics_at = self.standing_in(&self.pool, self.url.at_port(port), &addresses);
-        }
-        if let (Some(gpus), Some(pool)) = (&endpoint.gpus, &self.pool.exporters) {
-            self.gpus_at = self.standing_in(pool, gpus.url.clone(), &[]);
-            self.gpus = Some(GpuSelect {
-                indexes: gpus.indexes.clone(),
-                uuids: gpus.uuids.clone(),
-            });
-        }
-    }
-
-    /// Somebody at another address who is asked in its place.
-    fn standing_in(
-        &self,
-        pool: &Arc<PoolEntry>,
-        url: resolved::BaseUrl,
-        addresses: &[SocketAddr],
-    ) -> Option<Arc<Self>> {
-        // The host was a header's value before, and a port makes it no other.
-        let host = HeaderValue::try_from(url.authority.as_str()).ok()?;
-        Some(Arc::new(Self {
-            id: self.id,
-            name: self.name.clone(),
-            labels: Vec::new(),
-            pool: pool.clone(),
-            addresses: Addresses::new(&url, addresses),
-            url,
-            host,
-            last_byte: self.last_byte.clone(),
-            attempts: self.attempts.clone(),
-            signals: self.signals.clone(),
-            metrics_at: None,
-            gpus_at: None,
-            gpus: None,
-            kv_events: None,
-        }))
     }
 }

@@ -34,7 +34,7 @@ const fn signals(candidates: &'static str) -> [&'static str; 7] {
 const SIGNALS_128: [&str; 7] = signals("128");
 const SIGNALS_4000: [&str; 7] = signals("4000");
 
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 17] = [
     decision("decision/8", &["--candidates", "8"], 2000),
     decision("decision/64", &["--candidates", "64"], 1000),
     decision("decision/512", &["--candidates", "512"], 200),
@@ -43,6 +43,9 @@ const BENCHES: [Bench; 14] = [
     bodies("peek/200B", &["peek", "200"], 1000),
     bodies("peek/16KiB", &["peek", "16384"], 200),
     bodies("peek/400KB", &["peek", "400000"], 20),
+    bodies("prompt/2KiB", &["prompt", "2048"], 500),
+    bodies("prompt/16KiB", &["prompt", "16384"], 200),
+    bodies("prompt/400KB", &["prompt", "400000"], 20),
     bodies("rewrite_model/200B", &["rewrite", "200"], 1000),
     bodies("rewrite_model/16KiB", &["rewrite", "16384"], 200),
     bodies("rewrite_model/400KB", &["rewrite", "400000"], 20),

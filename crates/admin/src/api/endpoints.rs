@@ -19,7 +19,7 @@ pub(crate) struct Endpoints {
     endpoints: Vec<EndpointShown>,
 }
 
-/// The endpoint after a change.
+/// The endpoint after a change; of one with ranks the first of these, all of which have changed.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Shown {
     endpoint: EndpointShown,
@@ -72,7 +72,10 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
     tracing::info!(pool, endpoint = name, ?command, "endpoint changed by hand");
     let mut all = endpoints(gateway, &gateway.snapshot(), &gateway.view()).into_iter();
     let endpoint = all
-        .find(|endpoint| !endpoint.removed && endpoint.pool == pool && endpoint.name == name)
+        .find(|endpoint| {
+            let called = endpoint.name == name || endpoint.rank_of.as_deref() == Some(&*name);
+            !endpoint.removed && endpoint.pool == pool && called
+        })
         .ok_or_else(gone)?;
     let warnings = match command {
         Control::Drain => before.lost(gateway),
@@ -161,8 +164,11 @@ fn find(call: &Call<'_>) -> Result<(String, String)> {
         .pools
         .iter()
         .flat_map(|pool| {
-            let names = pool.endpoints.iter();
-            names.map(|endpoint| (pool.name.to_string(), endpoint.name.to_string()))
+            let own = pool.endpoints.iter().map(|endpoint| &*endpoint.name);
+            let first_ranks = pool.endpoints.iter().filter(|endpoint| endpoint.rank == Some(0));
+            let of_ranks = first_ranks.filter_map(|endpoint| endpoint.base_name());
+            own.chain(of_ranks)
+                .map(|name| (pool.name.to_string(), name.to_owned()))
         })
         .collect();
     let mut fits: Vec<_> = names::splits(call.rest)

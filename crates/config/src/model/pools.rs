@@ -36,6 +36,8 @@ section! {
         weight: PoolWeight,
         /// How its endpoints are measured, and when that is done unasked.
         calibrate: Calibrate,
+        /// Data-parallel ranks behind each URL, where an endpoint does not say itself; see `endpoints[].ranks`.
+        ranks: Whole<1, 256> = 1,
         /// Most requests in flight per endpoint. Default: no limit.
         max_inflight: Whole<1, 1_000_000>,
         /// Most tokens of a prompt and its answer together. Default: not known.
@@ -69,7 +71,7 @@ section! {
     }
     required [name]
     either [endpoints, discovery]
-    later [quota_group, serves_tokens, ranks, passthrough, gpu_memory_max]
+    later [quota_group, serves_tokens, passthrough, gpu_memory_max]
 }
 
 words! {
@@ -167,9 +169,12 @@ section! {
         gpu_uuid: OneOrMany<Name>,
         /// Where the engine tells what its prefix cache holds.
         kv_events: super::kv_events::KvEvents,
+        /// Data-parallel ranks of its engine, each of which is an endpoint of its own, `NAME#0`, `NAME#1` and so on; requests say
+        /// in `X-data-parallel-rank` which is meant. Default: as the pool says.
+        ranks: Whole<1, 256>,
     }
     required [url]
-    later [ranks, scrape, api_key]
+    later [scrape, api_key]
 }
 
 /// A GPU's number on its machine.

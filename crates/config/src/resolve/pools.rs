@@ -4,6 +4,7 @@ use crate::discovery::{Discovery, sorted};
 use crate::forms::{OneOrMany, Short, Toggle};
 use crate::leaf::{PoolWeight, or};
 use crate::model::pools as model;
+use crate::ranks::{base_of, expand};
 use crate::read::{At, Reader};
 use crate::resolved::{Calibrate, Endpoint, Health, HttpVersion, Kind, Pool, PoolTls, Probe, Rate, Timeouts};
 use crate::yaml::NodeId;
@@ -57,6 +58,8 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         }
         (None, None) => (None, (Vec::new(), Vec::new())),
     };
+    let ranks = or(given.ranks, |ranks| ranks.0, 1);
+    let (endpoint_specs, endpoints) = expand((endpoint_specs, endpoints), ranks);
     let api_keys = api_keys(reader, given.api_key, given.api_keys);
     let plain = match &discovery {
         Some(Discovery::Dns(dns)) => !dns.https,
@@ -85,12 +88,17 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         ),
         ..facts
     };
+    let tokenizer = super::kv_events::tokenizer(reader, given.tokenizer);
+    if tokenizer.is_none() {
+        super::kv_events::warn_of_text(reader, node, &endpoints);
+    }
     let pool = Pool {
         name,
         kind,
         model: given.model.map(|model| model.value.0.into()),
         description: given.description.map(|text| text.value.0),
         endpoints,
+        ranks,
         discovery,
         api_keys,
         forward_client_key: or(given.forward_client_key, |flag| flag.0, false),
@@ -104,7 +112,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         resend: true,
         health,
         scrape,
-        tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
+        tokenizer,
         calibrate: calibrate(reader, given.calibrate),
     };
     Some(Resolved { node, spec, pool })
@@ -214,6 +222,7 @@ pub(super) fn endpoints(
             address: url.identity(),
             weight: or(given.weight, |weight| weight.0, Weight::ONE),
             labels: sorted(&labels),
+            rank: None,
         });
         endpoints.push(Endpoint {
             name,
@@ -222,9 +231,23 @@ pub(super) fn endpoints(
             labels,
             gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
             kv_events: super::kv_events::kv_events(reader, given.kv_events),
+            ranks: given.ranks.map(|ranks| ranks.value.0),
+            rank: None,
         });
     }
     super::scrape::shared_gpus(reader, node, &endpoints);
+    for (spec, node) in specs.iter().zip(reader.children(node)) {
+        if let Some(base) = base_of(&spec.name).filter(|base| seen.contains_key(*base)) {
+            reader.problem(
+                node,
+                format!(
+                    "`{}` is what a rank of the endpoint `{base}` is called",
+                    spec.name
+                ),
+                "give it a name without `#` and a number",
+            );
+        }
+    }
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {
         reader.warn(
             node,

@@ -16,6 +16,8 @@ pub(crate) struct Probes {
     unhealthy: bool,
     /// Last success on real traffic, or the last byte of a stream.
     traffic: Option<Time>,
+    /// Whether another endpoint sends them, because both are one process.
+    follows: bool,
 }
 
 impl Probes {
@@ -30,7 +32,18 @@ impl Probes {
             successes: 0,
             unhealthy: false,
             traffic: None,
+            follows: false,
         }
+    }
+
+    /// Leaves the sending to another endpoint, or takes it back.
+    pub(crate) fn set_follows(&mut self, follows: bool) {
+        self.follows = follows;
+    }
+
+    /// Takes the next result as that of a probe of its own.
+    pub(crate) fn expect(&mut self) {
+        self.sent = true;
     }
 
     pub(crate) fn reconfigure(&mut self, rules: &ProbeSpec, now: Time) {
@@ -49,12 +62,12 @@ impl Probes {
 
     /// When the next one is due; none while one is under way.
     pub(crate) fn next(&self) -> Option<Time> {
-        (!self.sent).then_some(self.due)
+        (!self.sent && !self.follows).then_some(self.due)
     }
 
     /// Whether one is to be sent now; notes that it is.
     pub(crate) fn send(&mut self, now: Time) -> bool {
-        if self.sent || now < self.due {
+        if self.sent || self.follows || now < self.due {
             return false;
         }
         self.sent = true;

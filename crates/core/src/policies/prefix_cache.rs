@@ -17,7 +17,7 @@ only where it saves more than it costs:
 
 - the uncached prompt tokens that the engine was sent lately (half of them forgotten every two minutes) are at most a tenth
   above the mean of the candidates, with what the hit saves on top;
-- its requests in flight are at most half above the mean, or four above it.
+- its requests in flight are at most half above the mean, or above it by four or three times its root.
 
 If no hit counts, since all have the same of the prompt or all hits are refused, the rest of it is computed wherever it goes,
 and the candidates score by how far below that bound of work they are: whoever had the least gets the most.
@@ -35,9 +35,11 @@ all three have the first 2 and A has 12, they are 0.5, 0 and 0.
 
 /// Uncached work above the mean at which hits stop counting, as a share of the mean.
 const WORK_AHEAD: f64 = 0.1;
-/// Requests in flight above which hits stop counting: a multiple of the mean, and a number above it.
+/// Requests in flight above which hits stop counting: a multiple of the mean, and a number above it, which with more requests
+/// is a multiple of the deviation that chance gives them.
 const INFLIGHT_TIMES: f64 = 1.5;
 const INFLIGHT_ABOVE: f64 = 4.0;
+const INFLIGHT_ROOTS: f64 = 3.0;
 
 /// Settings of `prefix_cache`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -159,7 +161,8 @@ impl Bounds {
         let count = candidates.len() as f64;
         bounds.work *= (1.0 + WORK_AHEAD) / count;
         let mean = bounds.inflight / count;
-        bounds.inflight = (INFLIGHT_TIMES * mean).max(mean + INFLIGHT_ABOVE);
+        let above = INFLIGHT_ABOVE.max(INFLIGHT_ROOTS * mean.sqrt());
+        bounds.inflight = (INFLIGHT_TIMES * mean).max(mean + above);
         bounds
     }
 

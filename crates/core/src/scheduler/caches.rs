@@ -28,7 +28,8 @@ impl Scheduler {
         };
         let uncached = work.prompt_tokens.saturating_sub(cached);
         endpoint.uncached.add(now, f64::from(uncached));
-        if work.blocks.is_empty() {
+        // An engine that tells of its cache will say what it keeps of a prompt that it can be asked about.
+        if work.blocks.is_empty() || (endpoint.cache_told && !work.exact.is_empty()) {
             return;
         }
         let told = endpoint

@@ -60,7 +60,7 @@ impl Scheduler {
             let pool = Arc::new(pool);
             let pool_at = self.pool_of(&pool.name);
             let ramps = serving.contains(&pool.name);
-            let ids = (0..pool.endpoints.len())
+            let ids: Vec<EndpointId> = (0..pool.endpoints.len())
                 .map(|place| {
                     let endpoint = &pool.endpoints[place];
                     let identity = (
@@ -74,12 +74,28 @@ impl Scheduler {
                     id
                 })
                 .collect();
+            self.introduce_siblings(&pool, &ids);
             pools.push((pool, ids));
         }
         for slot in before.into_values() {
             self.remove(slot);
         }
         pools
+    }
+
+    /// Tells the ranks of each URL of each other.
+    fn introduce_siblings(&mut self, pool: &PoolSpec, ids: &[EndpointId]) {
+        let mut urls: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (spec, id) in pool.endpoints.iter().zip(ids) {
+            if spec.rank.is_some() {
+                urls.entry(spec.base_name()).or_default().push(id.slot);
+            }
+        }
+        for (spec, id) in pool.endpoints.iter().zip(ids) {
+            let siblings = spec.rank.and_then(|_| urls.get(spec.base_name()));
+            self.endpoints[id.slot as usize].siblings =
+                siblings.map(|slots| slots.as_slice().into()).unwrap_or_default();
+        }
     }
 
     /// Place of the state of the pool with this name.
@@ -140,6 +156,7 @@ impl Scheduler {
         endpoint.probes = None;
         self.prefixes.cleared(slot);
         self.prefixes.set_capacity(slot, None);
+        endpoint.siblings = Arc::default();
         if endpoint.inflight == 0 {
             self.free.push(slot);
         } else {

@@ -15,6 +15,8 @@ mod only;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod ranks;
+#[cfg(test)]
 mod records;
 #[cfg(test)]
 mod reload;
@@ -22,5 +24,7 @@ mod reload;
 mod shares;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod told;
 #[cfg(test)]
 mod world;

@@ -13,7 +13,7 @@ use crate::upstream::alert;
 use crate::upstream::connect::ConnectError;
 use crate::upstream::link::{Incoming, Link, LinkError, RequestBody, SendFailure};
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body::Body as _;
 use secrecy::ExposeSecret;
@@ -37,6 +37,9 @@ const ERROR_MARGIN: Duration = Duration::from_millis(20);
 const RESEND_IDLE: Duration = Duration::from_millis(100);
 /// Longest time from the write to that end for the upstream not to have begun.
 const RESEND_WITHIN: Duration = Duration::from_millis(50);
+
+/// Which data-parallel rank of the engine a request is for: vLLM's name, which SGLang's router knows as well.
+const DATA_PARALLEL_RANK: HeaderName = HeaderName::from_static("x-data-parallel-rank");
 
 /// One attempt, ready to be sent.
 pub(crate) struct Plan {
@@ -84,6 +87,9 @@ impl Plan {
             .or_else(|| pool.credentials.first());
         if let Some((name, value)) = credential {
             headers.insert(name, value.clone());
+        }
+        if let Some(rank) = upstream.rank {
+            headers.insert(DATA_PARALLEL_RANK, HeaderValue::from(rank));
         }
         if let Ok(id) = HeaderValue::try_from(&*run.flight.record.request_id) {
             headers.insert(X_REQUEST_ID, id);

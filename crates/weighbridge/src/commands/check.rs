@@ -33,11 +33,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         as_text(&checked)
     };
     output(&text)?;
-    checked.map(drop).map_err(|problems| {
+    let loaded = checked.map_err(|problems| {
         let count = problems.count();
         let noun = if count == 1 { "problem" } else { "problems" };
         Failure::BadInput(format!("{}: {count} {noun}", path.display()))
-    })
+    })?;
+    // What only the gateway can read.
+    weighbridge_gateway::tokens::check(&loaded.config)
+        .map_err(|problem| Failure::BadInput(format!("{}: {problem}", path.display())))
 }
 
 fn as_json(checked: &Result<Loaded, Problems>) -> String {

@@ -6,10 +6,12 @@
     reason = "helpers of tests"
 )]
 
+mod calibrating;
 mod changing;
 mod commands;
 mod explaining;
 mod looking;
+mod ranks;
 mod safety;
 
 use serde_json::Value;

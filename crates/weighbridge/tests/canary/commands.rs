@@ -52,6 +52,11 @@ fn sec1_no_command_prints_a_secret() {
                 vec!["url/e", "--json", "--admin", &admin],
                 vec!["none/e", "--admin", &admin],
             ],
+            "calibrate" => vec![
+                vec!["--pool", "rotated", "--timeout", "3s", "--admin", &admin],
+                vec!["--pool", "url", "--timeout", "3s", "--json", "--admin", &admin],
+                vec!["--pool", "none", "--admin", &admin],
+            ],
             "explain" => vec![
                 vec!["--admin", &admin, "--header", &bearer, "--request", &request],
                 vec![

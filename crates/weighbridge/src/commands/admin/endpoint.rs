@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::Value;
 
 /// An endpoint of a running gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Named {
     pool: String,
     name: String,
@@ -22,10 +22,13 @@ impl Named {
     /// The endpoint of `all`, as the API lists them, that `wanted` names. Both names may hold slashes, so the whole is
     /// compared and never divided.
     pub(crate) fn find(wanted: &str, all: &Value) -> Result<Self, String> {
-        let all: Vec<Self> = list(all)
+        let mut all: Vec<Self> = list(all)
             .filter(|endpoint| endpoint["removed"] != true)
-            .map(of)
+            .flat_map(|endpoint| [Some(of(endpoint)), all_ranks(endpoint)])
+            .flatten()
             .collect();
+        let mut seen = std::collections::HashSet::new();
+        all.retain(|named| seen.insert(named.clone()));
         let fits: Vec<&Self> = all
             .iter()
             .filter(|endpoint| endpoint.to_string() == wanted || endpoint.encoded() == wanted)
@@ -57,14 +60,19 @@ impl Named {
         format!("{}/{}", encode(&self.pool), encode(&self.name))
     }
 
+    /// Whether it is this endpoint of the API, or all ranks of its URL.
+    fn means(&self, endpoint: &Value) -> bool {
+        of(endpoint) == *self || all_ranks(endpoint).as_ref() == Some(self)
+    }
+
     /// Its state in the list of the API; none: it has gone.
     pub(crate) fn state<'a>(&self, all: &'a Value) -> Option<&'a Value> {
-        list(all).find(|endpoint| endpoint["removed"] != true && of(endpoint) == *self)
+        list(all).find(|endpoint| endpoint["removed"] != true && self.means(endpoint))
     }
 
     /// Requests that it still answers, those included that it had before it was removed from the config.
     pub(crate) fn inflight(&self, all: &Value) -> u64 {
-        let same = list(all).filter(|endpoint| of(endpoint) == *self);
+        let same = list(all).filter(|endpoint| self.means(endpoint));
         same.filter_map(|endpoint| endpoint["inflight"].as_u64()).sum()
     }
 
@@ -98,6 +106,14 @@ fn of(endpoint: &Value) -> Named {
         pool: text("pool"),
         name: text("name"),
     }
+}
+
+/// All ranks of the URL of which `endpoint` is one; none: it is no rank.
+fn all_ranks(endpoint: &Value) -> Option<Named> {
+    Some(Named {
+        pool: endpoint["pool"].as_str()?.to_owned(),
+        name: endpoint["rank_of"].as_str()?.to_owned(),
+    })
 }
 
 /// Percent-encodes everything but what no part of a path needs encoded.

@@ -46,6 +46,15 @@ ok: 1 pool, 2 endpoints, 1 route
 }
 
 #[test]
+fn what_a_preset_stands_for_is_printed() {
+    let config = "pools: [{name: a, endpoints: [http://h:1, http://h:2]}]\nroutes: [{name: r, targets: [a], preset: chat}]\n";
+    let (code, out, err) = check(config, &[]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let expect = "route r: by policy (least_inflight 0.5, prefix_cache 2, expected_wait, overload) over";
+    assert!(out.contains(expect), "{out}");
+}
+
+#[test]
 fn who_may_come_in_is_summed_up() {
     let files = tempfile::tempdir().unwrap();
     let authority = weighbridge_test_engine::certificates::Authority::new("a");

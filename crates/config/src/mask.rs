@@ -177,18 +177,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("ranks", json!(pool.ranks)),
         ("max_inflight", json!(spec.max_inflight)),
         ("health", show_health(spec, pool)),
-        (
-            "breaker",
-            spec.breaker.as_ref().map_or(json!(false), |breaker| {
-                object([
-                    ("window", time(breaker.window)),
-                    ("min_requests", json!(breaker.min_requests)),
-                    ("error_rate", json!(breaker.error_rate)),
-                    ("consecutive", json!(breaker.consecutive)),
-                    ("open_for", time(breaker.open_for)),
-                ])
-            }),
-        ),
+        ("breaker", show_breaker(spec)),
         (
             "cooldown",
             object([
@@ -218,6 +207,15 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
     ])
 }
 
+fn show_tokenizer(pool: &Pool) -> Value {
+    pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+        object([
+            ("path", json!(tokenizer.path)),
+            ("chat_template", json!(tokenizer.chat_template)),
+        ])
+    })
+}
+
 fn show_timeouts(timeouts: &Timeouts) -> Value {
     object([
         ("connect", time(timeouts.connect)),
@@ -227,6 +225,18 @@ fn show_timeouts(timeouts: &Timeouts) -> Value {
         ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
         ("ping", time(timeouts.ping)),
     ])
+}
+
+fn show_breaker(spec: &PoolSpec) -> Value {
+    spec.breaker.as_ref().map_or(json!(false), |breaker| {
+        object([
+            ("window", time(breaker.window)),
+            ("min_requests", json!(breaker.min_requests)),
+            ("error_rate", json!(breaker.error_rate)),
+            ("consecutive", json!(breaker.consecutive)),
+            ("open_for", time(breaker.open_for)),
+        ])
+    })
 }
 
 /// A list, unless there is nothing in it.
@@ -305,15 +315,6 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
             ])
         })
         .collect()
-}
-
-fn show_tokenizer(pool: &Pool) -> Value {
-    pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
-        object([
-            ("path", json!(tokenizer.path)),
-            ("chat_template", json!(tokenizer.chat_template)),
-        ])
-    })
 }
 
 fn show_kv_events(events: &KvEvents) -> Value {

@@ -75,7 +75,6 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
     own_address(reader, &pools, "admin.listen", admin.listen);
     warnings::providers(reader, &pools);
     warnings::same_source(reader, &pools);
-    warnings::zones(reader, server.zone.as_deref());
     let (pool_specs, pools): (Vec<_>, Vec<_>) = pools.into_iter().map(|pool| (pool.spec, pool.pool)).unzip();
     let (route_specs, routes): (Vec<_>, Vec<_>) = routes.into_iter().unzip();
     warnings::keys(reader, &keys, &route_specs, now);

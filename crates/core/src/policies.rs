@@ -266,6 +266,8 @@ pub struct Cached {
     pub of: u32,
     /// Tokens of these leading blocks, below the prompt's.
     pub tokens: u32,
+    /// Leading blocks that most prompts of the pool have in common.
+    pub common: u32,
 }
 
 /// A live (target, endpoint) pair, as scorers and filters see it.

@@ -4,7 +4,7 @@
 //! has something to say; and on engines that take their time, with the policies that a route has beside it.
 
 use crate::conversation;
-use crate::fleet::{fleet, hit_ratio, mean};
+use crate::fleet::{fleet, hit_ratio, largest_share, mean};
 use crate::hit_ratios::mooncake;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use weighbridge_core::spec::{EndpointSpec, FleetSpec, PoolSpec, RouteSpec, Targe
 use weighbridge_core::work::Work;
 use weighbridge_core::{Action, EndpointId, Event, RequestId, RouteId, Scheduler, Time};
 use weighbridge_sim::cache::{PrefixCache, hit_tokens};
-use weighbridge_sim::drive::{Chooser, run};
+use weighbridge_sim::drive::{Chooser, Setup, run};
 use weighbridge_sim::engine::Settings;
 use weighbridge_sim::outcome::{Fate, Run};
 use weighbridge_sim::workload::{Request, Workload};
@@ -165,14 +165,27 @@ fn on_engines(workload: &Workload, engines: usize, replicas: u32) -> Run {
         ..Settings::default()
     };
     let mut setup = fleet(engines, &settings, Duration::from_secs(1));
+    setup.replicas = replicas;
+    by_the_product(setup, workload)
+}
+
+fn by_the_product(mut setup: Setup, workload: &Workload) -> Run {
     let mut spec = FleetSpec::clone(&setup.fleet.spec);
     spec.pools[0].scrape = Some(Duration::from_secs(1));
     spec.routes[0].policies = policies();
     setup.fleet.spec = Arc::new(spec);
-    setup.replicas = replicas;
     let run = run(&setup, workload, Chooser::Scheduler, &mut |_| {}).unwrap();
     assert!(run.records.iter().all(|record| record.fate == Fate::Answered));
     run
+}
+
+#[test]
+fn a_hot_spot_is_spread() {
+    for (clients, most) in [(16, 1.10), (128, 1.04)] {
+        let (setup, workload) = crate::hot_spot::scene(clients);
+        let share = largest_share(&by_the_product(setup, &workload));
+        assert!(share <= most, "{clients} clients: {share}");
+    }
 }
 
 /// Four engines bear half the rate: at all of it what runs there leaves the caches too little.

@@ -111,6 +111,7 @@ fn a_hit_counts_while_it_saves_more_than_it_costs() {
     // 1,150 · 1.1 + 1,000 = 2,265: refused, and the other is sent what has to be computed anyway.
     stage.work = Some(prompt(10, (1, 3)));
     close(&stage.scores("prefix_cache"), &[0.0, 1.0]);
+    assert_eq!(stage.winner(), 1);
     // Half of that is forgotten in two minutes: 632.5 + 1,000 is above 1,150.
     stage.pass(120_000);
     close(&stage.scores("prefix_cache"), &[10.0 / 13.0, 0.0]);
@@ -121,15 +122,44 @@ fn a_hit_does_not_count_where_too_many_are_in_flight() {
     let mut stage = stage(2);
     even(&mut stage, 100);
     served(&mut stage, 0, &prompt(10, (0, 0)));
-    stage.work = Some(prompt(10, (0, 0)));
+    let mut number = 0;
+    let mut score = |stage: &mut Stage, more: u64| {
+        for _ in 0..more {
+            number += 1;
+            stage.work = Some(prompt(0, (2000 + number, 1)));
+            stage.busy(0, 1);
+        }
+        stage.work = Some(prompt(10, (0, 0)));
+        stage.scores("prefix_cache")[0]
+    };
     // With this one 8 in flight, a mean of 4 and a bound of 4 + 3 · 2.
-    stage.busy(0, 7);
-    assert!(stage.scores("prefix_cache")[0] > 0.9);
-    // 14, a mean of 7 and a bound of 7 + 3 · 2.65 = 14.9; 17: 8.5 + 3 · 2.92 = 17.2; 18: 9 + 9.
-    stage.busy(0, 10);
-    assert!(stage.scores("prefix_cache")[0] > 0.9);
+    assert!(score(&mut stage, 7) > 0.9);
+    // 18, a mean of 9 and a bound of 9 + 3 · 3, which is not passed yet; 19: 9.5 + 3 · 3.08 = 18.7.
+    assert!(score(&mut stage, 10) > 0.9);
+    assert!(
+        score(&mut stage, 1) < 0.1,
+        "the other is sent what is computed anyway"
+    );
+}
+
+#[test]
+fn what_most_share_counts_only_where_nobody_waits() {
+    let mut stage = stage(2);
+    even(&mut stage, 100);
+    for text in 0..40 {
+        served(&mut stage, 0, &prompt(10, (text, 0)));
+    }
+    stage.work = Some(prompt(10, (1, 0)));
     stage.busy(0, 1);
-    assert_eq!(stage.scores("prefix_cache")[0], 0.0);
+    assert!(stage.scores("prefix_cache")[0] > 0.9, "one more than the other");
+    stage.busy(0, 1);
+    assert!(stage.scores("prefix_cache")[0] < 0.1, "two more");
+    // What is a prompt's own counts nevertheless.
+    stage.work = Some(prompt(10, (50, 90)));
+    served(&mut stage, 1, &prompt(0, (60, 100)));
+    served(&mut stage, 0, &prompt(10, (50, 90)));
+    stage.work = Some(prompt(10, (50, 90)));
+    assert!(stage.scores("prefix_cache")[0] > 0.9);
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn calls(calls: &Value) -> Option<Value> {
         else {
             return Some(call);
         };
-        Some(with(&call, "function", with(&function, "arguments", read)?)?)
+        with(&call, "function", with(&function, "arguments", read)?)
     };
     calls
         .try_iter()

@@ -23,6 +23,7 @@ from processes import Gateway, wait_for
 
 SIDE = Path(__file__).with_name("vllm_side.py")
 BLOCK = 32
+ADMIN_TOKEN = "of-this-test"
 # So small that what was computed is evicted within the test.
 BLOCKS = 100
 # Engines load in less than a minute on a machine that does nothing else.
@@ -131,7 +132,7 @@ class KvEventsTest(unittest.TestCase):
         cls.admin = ports(1)[0]
         return f"""
 server: {{listen: 127.0.0.1:0, headers: full}}
-admin: {{listen: 127.0.0.1:{cls.admin}}}
+admin: {{listen: 127.0.0.1:{cls.admin}, token: {ADMIN_TOKEN}}}
 pools:
   - name: tiny
     kind: vllm
@@ -154,16 +155,17 @@ routes:
         return {"model": "tiny", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": text}], "max_tokens": 2}
 
     def shown(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/api/endpoints", timeout=10) as answer:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.admin}/api/endpoints", headers={"authorization": f"Bearer {ADMIN_TOKEN}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return {endpoint["name"]: endpoint["kv_events"] for endpoint in json.load(answer)["endpoints"]}
 
-    def rest(self, name):
-        """Waits until the gateway's view of the engine is what its events leave; gives it back."""
+    def rest(self, name, before=0):
+        """Waits until the gateway's view of the engine is what its events leave; gives it back. `before`: batches of its earlier lives."""
         truth = self.engines[name].held()
 
         def equal():
             shown = self.shown()[name]
-            return shown if shown["whole"] and shown["batches"] == truth["batches"] else None
+            return shown if shown["whole"] and shown["batches"] == before + truth["batches"] else None
 
         try:
             shown = wait_for(f"all batches of the engine that {name}", equal, REST_WITHIN_S)
@@ -219,11 +221,12 @@ routes:
 
     def test_5_an_engine_that_starts_again_holds_nothing_of_before(self):
         for name, engine in self.engines.items():
+            before, _ = self.rest(name)
             engine.stop()
             engine.start()
             wait_for(f"the engine that {name} is up again", engine.is_up, UP_WITHIN_S)
             ask(engine.url, "/v1/completions", self.completion(100))
-            shown, _ = self.rest(name)
+            shown, _ = self.rest(name, before["batches"])
             self.assertEqual((shown["blocks"], shown["restarts"]), (3, 1), shown)
 
 

@@ -214,7 +214,7 @@ pub(crate) static ROUTES: &[Route] = &[
         summary: "The newest calibration of a pool: how fast its endpoints write. The pool's name may hold slashes.",
         others: NO_POOL,
         ..get(
-            "/api/calibration/{name}",
+            "/api/calibration/{pool}",
             Media::json::<calibration::Shown>(),
             calibration::newest,
         )
@@ -230,7 +230,7 @@ pub(crate) static ROUTES: &[Route] = &[
         ],
         ..send(
             Verb::Post,
-            "/api/calibration/{name}",
+            "/api/calibration/{pool}",
             (
                 Some(Media::json::<calibration::Ask>()),
                 Media::json::<calibration::Shown>(),

@@ -8,13 +8,17 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weighbridge_config::schema;
+use weighbridge_core::filters::Filters;
 use weighbridge_core::policies::{Guide, Policies};
 
 const BEGIN: &str = "<!-- catalogue: begin -->\n";
 const END: &str = "<!-- catalogue: end -->";
 
 /// A part of the catalogue: its heading, the key of a route that it stands under, and its entries.
-const PARTS: &[(&str, &str, &[Guide])] = &[("Scorers", "policies", Policies::GUIDES)];
+const PARTS: &[(&str, &str, &[Guide])] = &[
+    ("Scorers", "policies", Policies::GUIDES),
+    ("Filters", "filters", Filters::GUIDES),
+];
 
 /// What a reference, or the one choice that is a map, stands for.
 fn resolved<'a>(root: &'a Value, part: &'a Value) -> &'a Value {
@@ -81,7 +85,31 @@ fn catalogue() -> String {
             page.push_str(&entry(&root, key, guide));
         }
     }
+    page.push_str("## Pickers\n\n| `picker` | wins |\n|---|---|\n");
+    for (word, says) in pickers(&root) {
+        let _ = writeln!(page, "| `{word}` | {says} |");
+    }
+    page.push('\n');
     page
+}
+
+/// The words of `picker`, each with what it means.
+fn pickers(root: &Value) -> Vec<(String, String)> {
+    let routes = resolved(root, &root["properties"]["routes"]);
+    let route = resolved(root, &routes["items"]);
+    let mut open = vec![&route["properties"]["picker"]];
+    let mut words = Vec::new();
+    while let Some(part) = open.pop() {
+        if let Some(reference) = part["$ref"].as_str() {
+            open.push(root.pointer(reference.trim_start_matches('#')).unwrap());
+        }
+        let choices = part["anyOf"].as_array().or(part["oneOf"].as_array());
+        open.extend(choices.into_iter().flatten().rev());
+        if let (Some(word), Some(says)) = (part["const"].as_str(), part["description"].as_str()) {
+            words.push((word.to_owned(), says.replace('\n', " ")));
+        }
+    }
+    words
 }
 
 #[test]
@@ -99,6 +127,12 @@ fn the_page_is_that_of_the_catalogue() {
         page[begin..end] == wanted,
         "docs/policies.md is not what the catalogue says; write it anew with WEIGHBRIDGE_BLESS=1"
     );
+}
+
+#[test]
+fn every_picker_is_told_of() {
+    let words: Vec<_> = pickers(&schema()).into_iter().map(|(word, _)| word).collect();
+    assert_eq!(words, ["max", "power_of_two", "weighted_random"]);
 }
 
 #[test]

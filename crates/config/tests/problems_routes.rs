@@ -302,3 +302,23 @@ fn settings_of_policies_are_in_their_ranges() {
         ],
     );
 }
+
+#[test]
+fn a_preset_stands_in_the_place_of_policies_and_weights() {
+    check(
+        &route("targets: [a], preset: fast"),
+        &["routes[0].preset: unknown word `fast` | known: auto, chat, agents, batch, latency"],
+    );
+    check(
+        &route("targets: [a], preset: chat, policies: {least_inflight: {}}"),
+        &[
+            "routes[0].preset: `preset` and `policies` are both given | keep one of them; `weighbridge check` prints the policies that a preset stands for",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, weight: 1}], preset: chat"),
+        &[
+            "routes[0].targets: the route `r` has both weights on its targets and `policies` | remove the weights to choose by policies, or remove `policies` to choose by weights",
+        ],
+    );
+}

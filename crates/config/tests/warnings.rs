@@ -197,10 +197,10 @@ fn policies_that_lack_what_they_look_at_are_told() {
     check(
         &route("policies: {cost: {}, capability: {}, prompt_length: {}, zone: {}}"),
         &[
+            "routes[0].policies.zone: the gateway does not know its own zone, so `zone` decides nothing | add `zone: az1` under `server`",
             "routes[0].policies.cost: no pool of this route has a `price`, so `cost` decides nothing | give the pools their `price: {input: 0.1, output: 0.4}`",
             "routes[0].policies.capability: no pool of this route has `strengths`, so `capability` decides nothing | give the pools their `strengths: [chat, code]`",
             "routes[0].policies.prompt_length: no target of this route has `serves_tokens`, so `prompt_length` decides nothing | give the targets their `serves_tokens: {up_to: 5000}`",
-            "routes[0].policies.zone: the gateway does not know its own zone, so `zone` decides nothing | add `zone: az1` under `server`",
         ],
     );
     check(

@@ -24,6 +24,7 @@ pub mod lately;
 pub mod policies;
 pub mod pool;
 pub mod prefix;
+pub mod presets;
 pub mod replay;
 mod requests;
 mod rng;

@@ -13,6 +13,9 @@ use crate::work::Needs;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Pools, each with the ids of its endpoints.
+type Pools<'a> = &'a [(Arc<PoolSpec>, Vec<EndpointId>)];
+
 /// What does not change between two reloads. Requests hold the one of their arrival.
 pub(crate) struct Plan {
     pub(crate) id: RouteId,
@@ -73,11 +76,7 @@ pub(crate) struct Weighted {
 
 impl Plan {
     /// Compiles `spec`; `pools` holds each pool with the ids of its endpoints.
-    pub(crate) fn new(
-        id: RouteId,
-        spec: &RouteSpec,
-        (pools, zone): (&[(Arc<PoolSpec>, Vec<EndpointId>)], Option<&Arc<str>>),
-    ) -> Self {
+    pub(crate) fn new(id: RouteId, spec: &RouteSpec, (pools, zone): (Pools<'_>, Option<&Arc<str>>)) -> Self {
         let mut candidates = Vec::new();
         let mut targets = Vec::with_capacity(spec.targets.len());
         for (place, target) in (0u16..).zip(&spec.targets) {

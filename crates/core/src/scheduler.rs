@@ -3,6 +3,7 @@
 mod arrive;
 mod caches;
 mod ended;
+mod ranks;
 mod reload;
 mod snapshot;
 
@@ -168,23 +169,6 @@ impl Scheduler {
         if let Some(endpoint) = self.endpoint_mut(id) {
             change(endpoint);
             self.touched.push(id.slot);
-        }
-    }
-
-    /// Changes the other ranks of an endpoint's URL and has their states looked at.
-    fn with_siblings(&mut self, id: EndpointId, change: impl Fn(&mut Endpoint)) {
-        let Some(endpoint) = self
-            .endpoint_mut(id)
-            .filter(|endpoint| !endpoint.siblings.is_empty())
-        else {
-            return;
-        };
-        let siblings = Arc::clone(&endpoint.siblings);
-        for slot in siblings.iter().filter(|slot| **slot != id.slot) {
-            if let Some(sibling) = self.endpoints.get_mut(*slot as usize) {
-                change(sibling);
-                self.touched.push(*slot);
-            }
         }
     }
 

@@ -276,12 +276,9 @@ impl Snapshot {
         let mut entries = Vec::with_capacity(pools.len());
         for ((pool, hosts), ids) in pools.into_iter().zip(&bindings.endpoints) {
             for ((endpoint, host), &id) in pool.config.endpoints.iter().zip(hosts).zip(ids) {
+                let same = before.and_then(|before| before.upstreams.get(&id));
                 let mut upstream = Upstream::new(&pool, endpoint, (id, host, metrics));
-                if let Some(same) = before.and_then(|before| before.upstreams.get(&id)) {
-                    upstream.last_byte = same.last_byte.clone();
-                    upstream.attempts = same.attempts.clone();
-                    upstream.signals = same.signals.clone();
-                }
+                upstream.take_over(same.map(|same| &**same));
                 upstream.find_metrics(endpoint);
                 upstreams.insert(id, Arc::new(upstream));
             }
@@ -543,6 +540,15 @@ impl Upstream {
             metrics_at: None,
             gpus_at: None,
             gpus: None,
+        }
+    }
+
+    /// Goes on with what lasts longer than a snapshot.
+    fn take_over(&mut self, same: Option<&Self>) {
+        if let Some(same) = same {
+            self.last_byte = same.last_byte.clone();
+            self.attempts = same.attempts.clone();
+            self.signals = same.signals.clone();
         }
     }
 }

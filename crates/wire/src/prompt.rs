@@ -75,6 +75,9 @@ pub struct Prompt {
     pending: Vec<u8>,
 }
 
+/// How the fields of a call are gone through.
+type Reading = fn(&mut Walk<'_>, &Fields<'_>) -> Result<(), Malformed>;
+
 impl Prompt {
     /// Reads the body of a call of `api`. All but the room of what was read before is replaced. A body that is no JSON
     /// object, and a call that has no prompt, say nothing: no blocks, no tokens, no needs. Texts to embed, to rank or to
@@ -121,14 +124,7 @@ impl Prompt {
         self.block_bytes = 0;
     }
 
-    fn try_read(
-        &mut self,
-        json: &str,
-        (cut, read): (
-            Option<Cut>,
-            fn(&mut Walk<'_>, &Fields<'_>) -> Result<(), Malformed>,
-        ),
-    ) -> Result<(), Malformed> {
+    fn try_read(&mut self, json: &str, (cut, read): (Option<Cut>, Reading)) -> Result<(), Malformed> {
         let mut fields = Fields::default();
         each_field(json, |key, value| fields.take(key, value))?;
         self.max_tokens = fields.max_tokens();

@@ -67,7 +67,7 @@ fn listen(reader: &mut Reader<'_>, node: NodeId, place: &Place) {
 }
 
 /// Engines' events are about tokens, requests mostly of text.
-pub(super) fn warn_of_text(reader: &mut Reader<'_>, pool: NodeId, endpoints: &[Endpoint]) {
+fn warn_of_text(reader: &mut Reader<'_>, pool: NodeId, endpoints: &[Endpoint]) {
     if endpoints.iter().any(|endpoint| endpoint.kv_events.is_some()) {
         reader.warn(
             pool,
@@ -77,8 +77,15 @@ pub(super) fn warn_of_text(reader: &mut Reader<'_>, pool: NodeId, endpoints: &[E
     }
 }
 
-pub(super) fn tokenizer(reader: &mut Reader<'_>, given: Option<At<model::Tokenizer>>) -> Option<Tokenizer> {
-    let At { value: given, .. } = given?;
+pub(super) fn tokenizer(
+    reader: &mut Reader<'_>,
+    given: Option<At<model::Tokenizer>>,
+    (pool, endpoints): (NodeId, &[Endpoint]),
+) -> Option<Tokenizer> {
+    let Some(At { value: given, .. }) = given else {
+        warn_of_text(reader, pool, endpoints);
+        return None;
+    };
     let place = |text: At<crate::leaf::Text>| {
         let path = text.value.0;
         reader

@@ -88,10 +88,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         ),
         ..facts
     };
-    let tokenizer = super::kv_events::tokenizer(reader, given.tokenizer);
-    if tokenizer.is_none() {
-        super::kv_events::warn_of_text(reader, node, &endpoints);
-    }
+    let tokenizer = super::kv_events::tokenizer(reader, given.tokenizer, (node, &endpoints));
     let pool = Pool {
         name,
         kind,
@@ -248,6 +245,12 @@ pub(super) fn endpoints(
             );
         }
     }
+    warn_of_zeros(reader, node, &specs);
+    (specs, endpoints)
+}
+
+/// Endpoints that get nothing may be meant so, or not.
+fn warn_of_zeros(reader: &mut Reader<'_>, node: NodeId, specs: &[EndpointSpec]) {
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {
         reader.warn(
             node,
@@ -268,7 +271,6 @@ pub(super) fn endpoints(
             }
         }
     }
-    (specs, endpoints)
 }
 
 fn http(

@@ -48,8 +48,8 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
 }
 
 /// Warns of routes that look at zones where the gateway's own is not known.
-pub(crate) fn zones(reader: &mut Reader<'_>, zone: Option<&str>) {
-    let Some(routes) = reader.child(Tree::ROOT, "routes").filter(|_| zone.is_none()) else {
+pub(crate) fn zones(reader: &mut Reader<'_>, known: bool) {
+    let Some(routes) = reader.child(Tree::ROOT, "routes").filter(|_| !known) else {
         return;
     };
     for route in reader.children(routes) {

@@ -155,9 +155,9 @@ impl Scheduler {
         let Some(endpoint) = found.filter(|endpoint| endpoint.id == attempt.endpoint) else {
             return;
         };
-        let was_ejected = endpoint.ejection.is_ejected();
         let means = &mut self.pools[endpoint.pool_at].means;
         endpoint.engine.ended(now, (&attempt.hold.load, over), means);
+        let was_ejected = endpoint.ejection.is_ejected();
         endpoint.ended(now, over.outcome, attempt.hold);
         let returned = was_ejected && !endpoint.ejection.is_ejected();
         let shared = !endpoint.siblings.is_empty();
@@ -168,11 +168,8 @@ impl Scheduler {
             self.free.push(slot);
         }
         self.touched.push(slot);
-        // All ranks of a URL are one process: what one finds out about reaching it holds for all.
-        if shared && is_connect_failure(over.outcome) {
-            self.with_siblings(attempt.endpoint, |sibling| sibling.unreached(now, over.outcome));
-        } else if shared && returned {
-            self.with_siblings(attempt.endpoint, |sibling| sibling.reached(now));
+        if shared {
+            self.tell_siblings(attempt.endpoint, over.outcome, returned);
         }
     }
 

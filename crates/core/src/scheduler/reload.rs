@@ -83,21 +83,6 @@ impl Scheduler {
         pools
     }
 
-    /// Tells the ranks of each URL of each other.
-    fn introduce_siblings(&mut self, pool: &PoolSpec, ids: &[EndpointId]) {
-        let mut urls: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-        for (spec, id) in pool.endpoints.iter().zip(ids) {
-            if spec.rank.is_some() {
-                urls.entry(spec.base_name()).or_default().push(id.slot);
-            }
-        }
-        for (spec, id) in pool.endpoints.iter().zip(ids) {
-            let siblings = spec.rank.and_then(|_| urls.get(spec.base_name()));
-            self.endpoints[id.slot as usize].siblings =
-                siblings.map(|slots| slots.as_slice().into()).unwrap_or_default();
-        }
-    }
-
     /// Place of the state of the pool with this name.
     fn pool_of(&mut self, name: &Arc<str>) -> usize {
         let found = self.pools.iter().position(|pool| pool.name == *name);

@@ -11,6 +11,8 @@ mod fallback;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod only;
 #[cfg(test)]
 mod properties;

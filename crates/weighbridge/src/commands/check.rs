@@ -106,7 +106,14 @@ fn summary(config: &Config) -> String {
                 .filter_map(|target| config.pools.get(target.pool))
         };
         let endpoints: usize = pools().map(|pool| pool.endpoints.len()).sum();
-        let policies: Vec<&str> = route.policies.configs().map(|policy| policy.name()).collect();
+        let scorers = route.policies.configs();
+        let scorers = scorers.map(|policy| match policy.weight() {
+            1.0 => policy.name().to_owned(),
+            weight => format!("{} {weight}", policy.name()),
+        });
+        let modifiers = route.policies.modifiers();
+        let modifiers = modifiers.map(|modifier| modifier.name().to_owned());
+        let policies: Vec<String> = scorers.chain(modifiers).collect();
         let policies = if policies.is_empty() {
             String::new()
         } else {

@@ -28,14 +28,17 @@ impl Scheduler {
         };
         let uncached = work.prompt_tokens.saturating_sub(cached);
         endpoint.uncached.add(now, f64::from(uncached));
-        let pool = endpoint.pool_at;
         // An engine that tells of its cache will say what it keeps of a prompt that it can be asked about.
-        let will_say = endpoint.cache_told && !work.exact.is_empty();
+        let tells = endpoint.cache_told && !work.exact.is_empty();
+        let pool = endpoint.pool_at;
+        if work.blocks.is_empty() {
+            return;
+        }
         if let Some(pool) = self.pools.get_mut(pool) {
             pool.common.observe(&work.blocks);
             pool.common_exact.observe(&work.exact);
         }
-        if work.blocks.is_empty() || will_say {
+        if tells {
             return;
         }
         let Some(endpoint) = self.endpoint_mut(id) else {

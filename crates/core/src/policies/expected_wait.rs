@@ -72,7 +72,8 @@ impl Scorer for ExpectedWait {
     ) -> Result<Option<Home>, Abstained> {
         let now = candidates.now();
         let usual = usual_usage(candidates);
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
             let (engine, means) = (candidate.engine, candidate.learned.means());
             let tokens = engine.prefill_ahead(now, means) + means.uncached(request.work, candidate.cached);
             let usage = engine.kv_usage(now).unwrap_or(usual).min(FULLEST);

@@ -28,6 +28,7 @@ MODULES = {
                     "crates/gateway/src/exchange/respond.rs", "crates/gateway/src/exchange/relay.rs",
                     "crates/gateway/src/exchange/guard.rs", "crates/gateway/src/exchange/clocks.rs",
                     "crates/gateway/src/exchange/headers.rs", "crates/wire/src/retry_after.rs"],
+    "kv_events": ["crates/wire/src/kv_events/", "crates/wire/src/zmtp.rs"],
     "config": ["crates/config/src/"],
     "scheduler": ["crates/core/src/"],
 }

@@ -182,7 +182,7 @@ impl Bench<'_> {
             eprintln!("{}: {} …", row.name(), kind.name());
             let values = || {
                 let upstream = Upstream::start(self.starter.built, &row.upstream())?;
-                let mut peer = self.starter.start(*kind, &upstream)?;
+                let mut peer = self.starter.start(*kind, (&upstream, row.policies()))?;
                 let values = match row {
                     Row::Idle => memory::idle(&self.load, &mut peer),
                     _ => memory::memory(&self.load, &mut peer, window),
@@ -205,7 +205,7 @@ impl Bench<'_> {
         for kind in kinds {
             match self
                 .starter
-                .start(*kind, &upstream)
+                .start(*kind, (&upstream, row.policies()))
                 .and_then(|peer| self.warm(row, peer))
             {
                 Ok(peer) => peers.push(peer),

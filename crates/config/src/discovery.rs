@@ -71,9 +71,9 @@ impl PartialEq for Discovered {
         self.spec == other.spec
             && self.endpoint.addresses == other.endpoint.addresses
             && self.endpoint.labels == other.endpoint.labels
-            && self.endpoint.ranks == other.endpoint.ranks
             && self.endpoint.gpus == other.endpoint.gpus
             && self.endpoint.kv_events == other.endpoint.kv_events
+            && self.endpoint.ranks == other.endpoint.ranks
     }
 }
 
@@ -160,10 +160,10 @@ impl Dns {
                 url,
                 addresses,
                 labels: self.labels.clone(),
-                ranks: None,
-                rank: None,
                 gpus: None,
                 kv_events: None,
+                ranks: None,
+                rank: None,
             },
         }
     }

@@ -72,9 +72,10 @@ pub struct KvEvents {
 }
 
 impl KvEvents {
-    /// Those of rank `rank` of a data-parallel engine; none: its ports end before it.
+    /// As rank `rank` of a data-parallel engine has them, see [`Place::of_rank`].
     #[must_use]
-    pub fn of_rank(&self, rank: u16) -> Option<Self> {
+    pub fn of_rank(&self, rank: u32) -> Option<Self> {
+        let rank = u16::try_from(rank).ok()?;
         Some(Self {
             source: match &self.source {
                 Source::Bind(place) => Source::Bind(place.of_rank(rank)?),

@@ -177,18 +177,7 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ("ranks", json!(pool.ranks)),
         ("max_inflight", json!(spec.max_inflight)),
         ("health", show_health(spec, pool)),
-        (
-            "breaker",
-            spec.breaker.as_ref().map_or(json!(false), |breaker| {
-                object([
-                    ("window", time(breaker.window)),
-                    ("min_requests", json!(breaker.min_requests)),
-                    ("error_rate", json!(breaker.error_rate)),
-                    ("consecutive", json!(breaker.consecutive)),
-                    ("open_for", time(breaker.open_for)),
-                ])
-            }),
-        ),
+        ("breaker", show_breaker(spec)),
         (
             "cooldown",
             object([
@@ -210,20 +199,44 @@ fn show_pool(spec: &PoolSpec, pool: &Pool) -> Value {
         ),
         ("fail_open", json!(spec.fail_open)),
         ("ramp", time(spec.ramp)),
-        (
-            "tokenizer",
-            pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
-                object([
-                    ("path", json!(tokenizer.path)),
-                    ("chat_template", json!(tokenizer.chat_template)),
-                ])
-            }),
-        ),
+        ("tokenizer", show_tokenizer(pool)),
         ("keepalive", time(pool.keepalive)),
         ("stall_after", spec.stall_after.map_or(Value::Null, time)),
         ("timeouts", show_timeouts(&pool.timeouts)),
         ("scrape", show_scrape(pool.scrape.as_ref())),
     ])
+}
+
+fn show_tokenizer(pool: &Pool) -> Value {
+    pool.tokenizer.as_ref().map_or(Value::Null, |tokenizer| {
+        object([
+            ("path", json!(tokenizer.path)),
+            ("chat_template", json!(tokenizer.chat_template)),
+        ])
+    })
+}
+
+fn show_timeouts(timeouts: &Timeouts) -> Value {
+    object([
+        ("connect", time(timeouts.connect)),
+        ("first_byte", time(timeouts.first_byte)),
+        ("idle", time(timeouts.idle)),
+        ("total", time(timeouts.total)),
+        ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
+        ("ping", time(timeouts.ping)),
+    ])
+}
+
+fn show_breaker(spec: &PoolSpec) -> Value {
+    spec.breaker.as_ref().map_or(json!(false), |breaker| {
+        object([
+            ("window", time(breaker.window)),
+            ("min_requests", json!(breaker.min_requests)),
+            ("error_rate", json!(breaker.error_rate)),
+            ("consecutive", json!(breaker.consecutive)),
+            ("open_for", time(breaker.open_for)),
+        ])
+    })
 }
 
 /// A list, unless there is nothing in it.
@@ -270,17 +283,6 @@ fn show_calibrate(calibrate: &Calibrate) -> Value {
     ])
 }
 
-fn show_timeouts(timeouts: &Timeouts) -> Value {
-    object([
-        ("connect", time(timeouts.connect)),
-        ("first_byte", time(timeouts.first_byte)),
-        ("idle", time(timeouts.idle)),
-        ("total", time(timeouts.total)),
-        ("stream_total", timeouts.stream_total.map_or(Value::Null, time)),
-        ("ping", time(timeouts.ping)),
-    ])
-}
-
 fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
     spec.endpoints
         .iter()
@@ -293,7 +295,6 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
                 ("url", json!(endpoint.url.shown())),
                 ("weight", share(spec.weight)),
                 ("labels", show_labels(&endpoint.labels)),
-                ("ranks", json!(endpoint.ranks)),
                 (
                     "gpu_metrics",
                     endpoint
@@ -310,6 +311,7 @@ fn show_endpoints(spec: &PoolSpec, pool: &Pool) -> Value {
                     "kv_events",
                     endpoint.kv_events.as_ref().map_or(Value::Null, show_kv_events),
                 ),
+                ("ranks", json!(endpoint.ranks)),
             ])
         })
         .collect()

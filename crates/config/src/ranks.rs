@@ -32,12 +32,11 @@ pub(crate) fn expand(
                     rank: Some(rank),
                     ..spec.clone()
                 });
-                let events = endpoint.kv_events.as_ref();
                 all.1.push(Endpoint {
                     name,
-                    ranks: Some(count),
                     rank: Some(rank),
-                    kv_events: events.and_then(|events| events.of_rank(u16::try_from(rank).ok()?)),
+                    ranks: Some(count),
+                    kv_events: (endpoint.kv_events.as_ref()).and_then(|events| events.of_rank(rank)),
                     ..endpoint.clone()
                 });
             }),

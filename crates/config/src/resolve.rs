@@ -79,7 +79,6 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
     let (route_specs, routes): (Vec<_>, Vec<_>) = routes.into_iter().unzip();
     warnings::keys(reader, &keys, &route_specs, now);
     warnings::literal_variables(reader);
-    let keys = keys.into_iter().map(|key| key.value).collect();
     let zone = server.zone.as_deref().map(Arc::from);
     Config {
         server,
@@ -87,7 +86,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         auth,
         cors,
         log,
-        keys,
+        keys: keys.into_iter().map(|key| key.value).collect(),
         fleet: FleetSpec {
             pools: pool_specs,
             routes: route_specs,

@@ -285,14 +285,14 @@ pub struct Endpoint {
     pub addresses: Vec<SocketAddr>,
     /// Free-form labels.
     pub labels: Vec<(String, String)>,
-    /// Data-parallel ranks behind its URL, where it says so itself.
-    pub ranks: Option<u32>,
-    /// Which of these it is; none: the URL holds no ranks.
-    pub rank: Option<u32>,
     /// Where an exporter says how busy its GPUs are.
     pub gpus: Option<GpuMetrics>,
     /// Where its engine tells what it holds; none: it does not.
     pub kv_events: Option<crate::kv_events::KvEvents>,
+    /// Data-parallel ranks behind its URL, where it says so itself.
+    pub ranks: Option<u32>,
+    /// Which of these it is; none: the URL holds no ranks.
+    pub rank: Option<u32>,
 }
 
 impl Endpoint {

@@ -1,10 +1,13 @@
 //! What is allowed and will surprise.
 
+mod facts;
+
 use crate::model::routes::RetryOn;
 use crate::read::{At, Reader};
 use crate::resolve::Resolved;
 use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
+pub(crate) use facts::zones;
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
 use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};
@@ -13,6 +16,7 @@ use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};
 pub(crate) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
     orders(reader, node, spec);
     affinity(reader, node, spec, pools);
+    facts::route(reader, node, spec, pools);
 }
 
 fn orders(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {

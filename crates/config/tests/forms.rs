@@ -734,3 +734,15 @@ fn pickers_have_a_short_and_a_long_form() {
         (random(Some(0.25)), shown)
     );
 }
+
+#[test]
+fn a_preset_is_shown_as_what_it_stands_for() {
+    let config = good(&route("targets: [a], preset: chat"));
+    let policies = &config.fleet.routes[0].policies;
+    assert_eq!(*policies, weighbridge_core::presets::Preset::Chat.policies());
+    assert_eq!(config.fleet.routes[0].route_by(), RouteBy::Policy);
+    let shown = &masked(&config)["routes"][0]["policies"];
+    assert_eq!(shown["prefix_cache"]["weight"], 2.0);
+    let written = format!("targets: [a], policies: {shown}");
+    assert_eq!(good(&route(&written)).fleet.routes[0].policies, *policies);
+}

@@ -94,14 +94,21 @@ fn two_engines_cannot_have_one_port() {
 }
 
 #[test]
-fn events_that_cannot_be_asked_for_again_surprise() {
-    let told = warnings(&endpoint("{connect: tcp://h:5557}"));
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("without `replay`"), "{told:?}");
-    assert_eq!(
-        warnings(&endpoint("{connect: tcp://h:5557, replay: tcp://h:5558}")),
-        Vec::<String>::new()
-    );
+fn what_events_cannot_do_surprises() {
+    let told = |events: &str, pool: &str| -> Vec<String> {
+        warnings(&format!(
+            "pools: [{{name: a, endpoints: [{{url: http://h:1, kv_events: {events}}}]{pool}}}]"
+        ))
+    };
+    let tokenizer = ", tokenizer: {path: tokenizer.json}";
+    let lost = told("{connect: tcp://h:5557}", tokenizer);
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(lost[0].contains("without `replay`"), "{lost:?}");
+    let whole = "{connect: tcp://h:5557, replay: tcp://h:5558}";
+    let text = told(whole, "");
+    assert_eq!(text.len(), 1, "{text:?}");
+    assert!(text[0].contains("only prompts of token ids"), "{text:?}");
+    assert_eq!(told(whole, tokenizer), Vec::<String>::new());
 }
 
 #[test]

@@ -137,7 +137,6 @@ fn what_comes_later_is_refused_by_name() {
             "kubernetes",
         ),
         (pool_with("quota_group: x"), "pools[0].quota_group", "quota_group"),
-        (route("targets: [a], preset: auto"), "routes[0].preset", "preset"),
         (route("targets: [a], choose: {}"), "routes[0].choose", "choose"),
         (route("targets: [a], hedge: {}"), "routes[0].hedge", "hedge"),
         (route("targets: [a], queue: {}"), "routes[0].queue", "queue"),

@@ -288,3 +288,37 @@ fn filters_and_pickers_are_checked_key_by_key() {
         ],
     );
 }
+
+#[test]
+fn settings_of_policies_are_in_their_ranges() {
+    check(
+        &route(
+            "targets: [a], policies: {least_inflight: {}, overload: {factor: 2}, zone: {cross_zone: -1}, batch_packing: {max_batch: 0}}",
+        ),
+        &[
+            "routes[0].policies.overload: factor: 2 is not between 0 and 1",
+            "routes[0].policies.zone: cross_zone: -1 is not between 0 and 1",
+            "routes[0].policies.batch_packing: max_batch: at least 1",
+        ],
+    );
+}
+
+#[test]
+fn a_preset_stands_in_the_place_of_policies_and_weights() {
+    check(
+        &route("targets: [a], preset: fast"),
+        &["routes[0].preset: unknown word `fast` | known: auto, chat, agents, batch, latency"],
+    );
+    check(
+        &route("targets: [a], preset: chat, policies: {least_inflight: {}}"),
+        &[
+            "routes[0].preset: `preset` and `policies` are both given | keep one of them; `weighbridge check` prints the policies that a preset stands for",
+        ],
+    );
+    check(
+        &route("targets: [{pool: a, weight: 1}], preset: chat"),
+        &[
+            "routes[0].targets: the route `r` has both weights on its targets and `policies` | remove the weights to choose by policies, or remove `policies` to choose by weights",
+        ],
+    );
+}

@@ -10,7 +10,6 @@
 mod common;
 
 use common::{bad, good};
-use weighbridge_config::kv_events::Source;
 use weighbridge_config::{Config, masked};
 use weighbridge_core::spec::Weight;
 
@@ -72,21 +71,6 @@ fn an_endpoint_says_it_or_its_pool() {
 }
 
 #[test]
-fn each_has_a_publisher_of_its_own() {
-    let config = good(
-        "pools: [{name: p, endpoints: [{name: a, url: http://h, ranks: 2, kv_events: {connect: \"tcp://h:5557\", replay: \"tcp://h:5600\"}}]}]",
-    );
-    let events = config.pools[0].endpoints.iter().map(|endpoint| {
-        let events = endpoint.kv_events.as_ref().unwrap();
-        let Source::Connect(place) = &events.source else {
-            panic!()
-        };
-        (place.port, events.replay.as_ref().unwrap().port)
-    });
-    assert_eq!(events.collect::<Vec<_>>(), [(5557, 5600), (5558, 5601)]);
-}
-
-#[test]
 fn they_are_shown_as_they_are_written() {
     let config = good(SOME);
     let shown = masked(&config);
@@ -137,5 +121,23 @@ fn names_of_ranks_are_theirs() {
         )]
     );
     let problems = bad("pools: [{name: p, ranks: 0, endpoints: [{url: http://h, ranks: 257}]}]");
-    assert_eq!(problems.iter().count(), 2);
+    assert_eq!(problems.len(), 2);
+}
+
+/// Engines add the rank to the ports of their events.
+#[test]
+fn each_rank_tells_of_its_cache_at_a_port_of_its_own() {
+    let config = good(
+        "pools: [{name: p, kind: vllm, endpoints: [{url: http://h:1, ranks: 2, kv_events: {connect: tcp://h:5557, replay: tcp://h:6557}}]}]",
+    );
+    let places: Vec<String> = (config.pools[0].endpoints.iter())
+        .map(|endpoint| {
+            let events = endpoint.kv_events.as_ref().unwrap();
+            let weighbridge_config::kv_events::Source::Connect(place) = &events.source else {
+                panic!("it connects")
+            };
+            format!("{place} {}", events.replay.as_ref().unwrap())
+        })
+        .collect();
+    assert_eq!(places, ["tcp://h:5557 tcp://h:6557", "tcp://h:5558 tcp://h:6558"]);
 }

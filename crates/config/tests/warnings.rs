@@ -188,6 +188,38 @@ fn facts_that_say_nothing_are_told() {
 }
 
 #[test]
+fn policies_that_lack_what_they_look_at_are_told() {
+    let route = |policies: &str| {
+        format!(
+            "pools: [{{name: a, endpoints: [http://h:1]}}]\nroutes: [{{name: r, targets: [a], {policies}}}]"
+        )
+    };
+    check(
+        &route("policies: {cost: {}, capability: {}, prompt_length: {}, zone: {}}"),
+        &[
+            "routes[0].policies.zone: the gateway does not know its own zone, so `zone` decides nothing | add `zone: az1` under `server`",
+            "routes[0].policies.cost: no pool of this route has a `price`, so `cost` decides nothing | give the pools their `price: {input: 0.1, output: 0.4}`",
+            "routes[0].policies.capability: no pool of this route has `strengths`, so `capability` decides nothing | give the pools their `strengths: [chat, code]`",
+            "routes[0].policies.prompt_length: no target of this route has `serves_tokens`, so `prompt_length` decides nothing | give the targets their `serves_tokens: {up_to: 5000}`",
+        ],
+    );
+    check(
+        &route("policies: {gpu_load: {}}"),
+        &[
+            "routes[0].policies.gpu_load: `gpu_load` alone sends every request to one engine until its weights change, 10 s later | add `least_inflight: {}`, or write `weight: auto` in the pool and leave `gpu_load` out",
+        ],
+    );
+    check(
+        &route("policies: {overload: {}}"),
+        &[
+            "routes[0].policies.overload: `overload` changes what policies give, and this route has none | add `least_inflight: {}` or another policy",
+        ],
+    );
+    check(&route("policies: {gpu_load: {}}, picker: weighted_random"), &[]);
+    check(&route("policies: {gpu_load: {}, least_inflight: {}}"), &[]);
+}
+
+#[test]
 fn filters_and_pickers_without_effect_are_told() {
     check(
         "pools: [{name: a, endpoints: [http://h:1]}]\nroutes: [{name: r, targets: [a], picker: power_of_two, filters: {modality: true, rules: [{}]}}]",

@@ -31,12 +31,12 @@ pub(crate) struct Endpoint {
     /// Sorted by name.
     pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
     pub(crate) engine: Engine,
+    /// Whether its engine has told all that its prefix cache holds, so that nothing else is believed cached there.
+    pub(crate) cache_told: bool,
     /// Which data-parallel rank of its URL it is.
     pub(crate) rank: Option<u32>,
     /// Slots of all ranks of its URL, itself among them; empty: the URL holds no ranks.
     pub(crate) siblings: Arc<[u32]>,
-    /// Whether its engine has told all that its prefix cache holds, so that nothing else is believed cached there.
-    pub(crate) cache_told: bool,
     /// Gone from the config; lingers until idle.
     pub(crate) removed: bool,
     /// Drained by hand.
@@ -106,9 +106,9 @@ impl Endpoint {
             pool_at: 0,
             labels: Arc::clone(&spec.labels),
             engine: Engine::default(),
+            cache_told: false,
             rank: spec.rank,
             siblings: Arc::default(),
-            cache_told: false,
             removed: false,
             drained: false,
             weight: spec.weight,
@@ -161,10 +161,23 @@ impl Endpoint {
         }
     }
 
-    /// The weight that counts now.
+    /// The weight that counts now, but for the load where the pool's weights follow it.
     #[inline]
     pub(crate) fn effective_weight(&self, now: Time) -> Weight {
         in_force(self.weight_override, now).unwrap_or_else(|| self.base_weight(now))
+    }
+
+    /// The weight set by hand, while it counts.
+    pub(crate) fn weight_by_hand(&self, now: Time) -> Option<Weight> {
+        in_force(self.weight_override, now)
+    }
+
+    /// The weight as it is shown: where the pool's weights follow the load, as they do.
+    pub(crate) fn shown_weight(&self, now: Time) -> Weight {
+        match self.engine.dynamic().factor().filter(|_| self.pool.auto_weight) {
+            Some(factor) if self.weight_by_hand(now).is_none() => self.base_weight(now).times(factor),
+            _ => self.effective_weight(now),
+        }
     }
 
     /// The weight that counts where nobody has set another by hand: the measured one, else the config's. One of 0 takes the

@@ -13,16 +13,21 @@ mod outstanding;
 
 pub(crate) use live::Over;
 
-pub use forecast::{Facts, Forecast, Predicted};
-pub use live::Live;
+pub use forecast::{Facts, Forecast, Predicted, pressure};
+pub use live::{Live, Speed};
 pub use model::{Inputs, Model, Trial};
 
+use crate::dynamic_weight::DynamicWeight;
 use crate::policies::Cached;
 use crate::pool::Means;
 use crate::signals::Reading;
 use crate::time::Time;
 use crate::work::Work;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Adapters that an engine is taken to hold at once, where it does not say.
+const ADAPTERS: u32 = 8;
 
 /// State of one engine.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +38,8 @@ pub struct Engine {
     readings: u32,
     /// How old a reading may be.
     fresh_for: Duration,
+    /// Until when the newest counts.
+    fresh_until: Time,
     /// Own requests without a first token, and of these those sent after the reading.
     unbegun: u32,
     unbegun_unread: u32,
@@ -46,11 +53,18 @@ pub struct Engine {
     /// far as they are known.
     prefill: u64,
     prefill_unread: u64,
+    /// Share of the KV cache that a token takes; 0: the engine does not tell how many it holds.
+    per_token: f64,
     /// Tokens of answer expected of own requests without a first token.
     expected: u64,
     /// Own requests that are being answered.
     decode: Decode,
-    /// What answers show; none: nobody looked at it yet.
+    speed: Speed,
+    dynamic: DynamicWeight,
+    /// Adapters of own requests, the newest first, and how many of these were sent after the reading.
+    adapters: Vec<Arc<str>>,
+    adapters_unread: usize,
+    /// What else answers show; none: nobody looked at it yet.
     live: Option<Box<Live>>,
 }
 
@@ -102,14 +116,13 @@ impl Engine {
     /// How long a reading counts.
     pub(crate) fn set_fresh_for(&mut self, fresh_for: Duration) {
         self.fresh_for = fresh_for;
+        self.fresh_until = self.read_at.map_or(Time::ZERO, |at| at.after(fresh_for));
     }
 
     /// The newest reading while it counts.
     #[must_use]
     pub fn fresh(&self, now: Time) -> Option<&Reading> {
-        self.read_at
-            .is_some_and(|at| now.since(at) <= self.fresh_for)
-            .then_some(&self.reading)
+        (self.read_at.is_some() && now <= self.fresh_until).then_some(&self.reading)
     }
 
     /// The newest reading, however old, and when it came.
@@ -122,7 +135,7 @@ impl Engine {
     /// nothing, own ones.
     #[must_use]
     pub fn waiting(&self, now: Time) -> f64 {
-        self.told_waiting(now).unwrap_or_else(|| self.own_waiting())
+        self.waiting_by(self.fresh(now))
     }
 
     /// Requests that wait there as the engine told, with those sent since; none: it tells nothing that counts.
@@ -138,10 +151,21 @@ impl Engine {
         f64::from(self.unbegun)
     }
 
+    fn waiting_by(&self, reading: Option<&Reading>) -> f64 {
+        match reading.and_then(|reading| reading.waiting) {
+            Some(told) => f64::from(told) + f64::from(self.unbegun_unread),
+            None => self.own_waiting(),
+        }
+    }
+
     /// Requests that are computed there; where the engine tells nothing, own ones that got their first token.
     #[must_use]
     pub fn running(&self, now: Time) -> f64 {
-        match self.fresh(now).and_then(|reading| reading.running) {
+        self.running_by(self.fresh(now))
+    }
+
+    fn running_by(&self, reading: Option<&Reading>) -> f64 {
+        match reading.and_then(|reading| reading.running) {
             Some(told) => {
                 (f64::from(told) + f64::from(self.begun_unread) - f64::from(self.ended_read)).max(0.0)
             }
@@ -154,17 +178,44 @@ impl Engine {
     pub fn kv_usage(&self, now: Time) -> Option<f64> {
         let reading = self.fresh(now)?;
         let told = reading.kv_usage?;
-        let sent = match reading.cache_tokens {
-            Some(tokens) if tokens > 0 => count(self.prefill_unread) / count(tokens),
-            _ => 0.0,
-        };
-        Some((told + sent).clamp(0.0, 1.0))
+        Some((told + count(self.prefill_unread) * self.per_token).clamp(0.0, 1.0))
     }
 
     /// Prompt tokens of own requests that are not computed yet and not believed cached.
     #[must_use]
     pub fn prefill_tokens(&self) -> f64 {
         count(self.prefill)
+    }
+
+    /// Its dynamic weight.
+    #[must_use]
+    pub fn dynamic(&self) -> &DynamicWeight {
+        &self.dynamic
+    }
+
+    /// Whether it has this adapter loaded, by its own word and what was sent since; where it tells nothing, by what was sent.
+    #[must_use]
+    pub fn has_adapter(&self, now: Time, adapter: &str) -> bool {
+        let sent = |count: usize| self.adapters[..count].iter().any(|known| **known == *adapter);
+        match self.fresh(now).and_then(|reading| reading.adapters.as_ref()) {
+            Some(told) => told.iter().any(|known| **known == *adapter) || sent(self.adapters_unread),
+            None => sent(self.adapters.len()),
+        }
+    }
+
+    /// Notes that a request for this adapter is sent there: it is the newest, and the oldest may make room for it.
+    fn sent_adapter(&mut self, adapter: &Arc<str>) {
+        let known = self.adapters.iter().position(|known| known == adapter);
+        if known.is_none_or(|place| place >= self.adapters_unread) {
+            self.adapters_unread += 1;
+        }
+        if let Some(place) = known {
+            self.adapters.remove(place);
+        }
+        self.adapters.insert(0, Arc::clone(adapter));
+        let fit = self.reading.max_adapters.unwrap_or(ADAPTERS).max(1) as usize;
+        self.adapters.truncate(fit);
+        self.adapters_unread = self.adapters_unread.min(self.adapters.len());
     }
 
     /// What answers show; none: no route with a policy that looks at it has had one.
@@ -179,8 +230,13 @@ impl Engine {
         if self.is_frozen(&reading) {
             return;
         }
+        let tokens = reading.cache_tokens.filter(|tokens| *tokens > 0);
+        self.per_token = tokens.map_or(0.0, |tokens| 1.0 / count(tokens));
+        self.dynamic.told(now, &reading);
+        self.adapters_unread = 0;
         self.reading = reading;
         self.read_at = Some(now);
+        self.fresh_until = now.after(self.fresh_for);
         self.readings = self.readings.wrapping_add(1);
         self.unbegun_unread = 0;
         self.begun_unread = 0;
@@ -211,6 +267,9 @@ impl Engine {
             sent: now,
             ..Load::default()
         };
+        if let Some(adapter) = work.and_then(|work| work.adapter.as_ref()) {
+            self.sent_adapter(adapter);
+        }
         if live || work.is_some() {
             let cached = Cached {
                 tokens: cached,
@@ -238,7 +297,8 @@ impl Engine {
         }
         self.leave_queue(load);
         if load.live {
-            self.live.get_or_insert_default().began(now, &load.sent(), means);
+            let live = self.live.get_or_insert_default();
+            live.began(now, (&load.sent(), &mut self.speed), means);
         }
         load.first = Some(now);
         if load.reading == self.readings {
@@ -268,7 +328,7 @@ impl Engine {
         }
         if load.live {
             let live = self.live.get_or_insert_default();
-            live.ended(now, (&load.sent(), &over), means);
+            live.ended(now, (&load.sent(), over), (&mut self.speed, means));
         }
     }
 

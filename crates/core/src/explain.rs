@@ -25,6 +25,9 @@ pub struct Decision {
     pub tie: bool,
     /// The winner's total, 0 where no policy scored.
     pub total: f64,
+    /// By what modifiers multiplied the sum of the winner's parts.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub factor: f64,
     /// The winner's parts, one per policy that scored, in the order of the catalogue.
     pub parts: SmallVec<[Part; 2]>,
     /// The best of the others.
@@ -35,6 +38,15 @@ pub struct Decision {
     pub session_moved: bool,
     /// Whether nothing was live and the endpoint was tried all the same.
     pub failed_open: bool,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_one(factor: &f64) -> bool {
+    *factor == 1.0
 }
 
 /// Name of a policy of the catalogue.
@@ -62,6 +74,9 @@ pub struct RunnerUp {
     pub endpoint: EndpointId,
     /// Its total.
     pub total: f64,
+    /// By what modifiers multiplied the sum of its parts.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub factor: f64,
     /// Its parts, as of the winner.
     pub parts: SmallVec<[Part; 2]>,
 }
@@ -125,6 +140,10 @@ pub enum Abstained {
     NoKey,
     /// Its scores sum to 0.
     ZeroSum,
+    /// No engine tells what it looks at.
+    NoSignal,
+    /// Neither request nor config tell what it looks at.
+    NoFacts,
     /// No candidate has what it looks for.
     Miss,
     /// Nothing was measured yet.
@@ -140,6 +159,8 @@ impl Abstained {
         match self {
             Self::NoKey => "no_key",
             Self::ZeroSum => "zero_sum",
+            Self::NoSignal => "no_signal",
+            Self::NoFacts => "no_facts",
             Self::Miss => "miss",
             Self::NoSamples => "no_samples",
             Self::NoModel => "no_model",
@@ -173,6 +194,9 @@ pub struct Explained {
     pub dropped: Option<Dropped>,
     /// What each policy gave it.
     pub parts: Vec<Part>,
-    /// Sum of its weighted parts.
+    /// By what modifiers multiplied the sum of its weighted parts.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub factor: f64,
+    /// Sum of its weighted parts, times `factor`.
     pub total: f64,
 }

@@ -11,6 +11,7 @@
 pub mod action;
 mod budget;
 mod deadlines;
+mod dynamic_weight;
 mod endpoint;
 pub mod engine;
 pub mod event;
@@ -23,6 +24,7 @@ pub mod lately;
 pub mod policies;
 pub mod pool;
 pub mod prefix;
+pub mod presets;
 pub mod replay;
 mod requests;
 mod rng;

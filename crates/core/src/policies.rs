@@ -2,18 +2,28 @@
 //!
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
+pub mod batch_packing;
+pub mod capability;
+pub mod cost;
 pub mod expected_wait;
+pub mod gpu_load;
+pub mod kv_headroom;
 pub mod latency;
 pub mod least_inflight;
 pub mod least_work;
+pub mod lora_affinity;
+pub mod overload;
 mod peers;
 pub mod predicted_latency;
 pub mod prefill_batch;
 pub mod prefix_cache;
+pub mod prompt_length;
 pub mod queue_depth;
 pub mod session_affinity;
 #[cfg(test)]
 pub(crate) mod stage;
+mod unknown;
+pub mod zone;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
@@ -27,21 +37,30 @@ use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Declares the scorers: name in the config and module; the module holds `Config`, which implements [`ScorerConfig`], and
-/// `GUIDE`.
+/// Declares the modifiers and the scorers: name in the config and module; the module holds `Config`, which implements
+/// [`ModifierConfig`] or [`ScorerConfig`], and `GUIDE`.
 macro_rules! catalogue {
-    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+    (
+        modifiers { $($(#[doc = $about:literal])+ $modifier:ident),+ $(,)? }
+        $($(#[doc = $doc:literal])+ $name:ident),+ $(,)?
+    ) => {
         /// The `policies` of a route: a weight and settings for each that is used.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct Policies {
             $($(#[doc = $doc])+ #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$name::Config>,)+
+            $($(#[doc = $about])+ #[serde(skip_serializing_if = "Option::is_none")] pub $modifier: Option<$modifier::Config>,)+
         }
 
         impl Policies {
-            /// The policies in use, in the order of the catalogue.
+            /// The scorers in use, in the order of the catalogue.
             pub fn configs(&self) -> impl Iterator<Item = &dyn ScorerConfig> {
                 [$(self.$name.as_ref().map(|config| config as &dyn ScorerConfig)),+].into_iter().flatten()
+            }
+
+            /// The modifiers in use, in the order of the catalogue.
+            pub fn modifiers(&self) -> impl Iterator<Item = &dyn ModifierConfig> {
+                [$(self.$modifier.as_ref().map(|config| config as &dyn ModifierConfig)),+].into_iter().flatten()
             }
 
             /// What the reference of policies says of each, in the order of [`Self::NAMES`].
@@ -49,21 +68,45 @@ macro_rules! catalogue {
                 name: stringify!($name),
                 summary: concat!($($doc),+),
                 text: $name::GUIDE,
+            }),+, $(Guide {
+                name: stringify!($modifier),
+                summary: concat!($($about),+),
+                text: $modifier::GUIDE,
             }),+];
 
             /// Names of all policies that are built in.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)+ $(stringify!($modifier)),+];
         }
     };
 }
 
 catalogue! {
+    modifiers {
+        /// Halves the total of candidates that are over 85 % KV usage or 90 % GPU utilisation, unless all are.
+        overload,
+    }
     /// Keeps the requests of one session on one endpoint while it is healthy.
     session_affinity,
     /// Prefers endpoints with fewer requests in flight.
     least_inflight,
     /// Prefers engines with fewer requests waiting.
     queue_depth,
+    /// Prefers engines with more of their KV cache free.
+    kv_headroom,
+    /// Prefers engines by a smoothed weight that falls with their memory, utilisation and queue.
+    gpu_load,
+    /// Prefers targets that are meant for prompts of this length.
+    prompt_length,
+    /// Prefers the fullest engine that still has room.
+    batch_packing,
+    /// Prefers endpoints in the gateway's own zone.
+    zone,
+    /// Prefers targets where the request costs less.
+    cost,
+    /// Prefers models that are good at what the request is about.
+    capability,
+    /// Prefers engines that have the request's adapter loaded.
+    lora_affinity,
     /// Prefers engines that have the beginning of the prompt in their cache.
     prefix_cache,
     /// Prefers endpoints with less work outstanding, in seconds at their measured speed.
@@ -90,23 +133,10 @@ pub struct Guide {
 }
 
 /// Names of the catalogue that later versions build; refused by name until then.
-pub const NOT_YET: &[&str] = &[
-    "decision_service",
-    "kv_headroom",
-    "gpu_load",
-    "latency",
-    "prefix_cache",
-    "prompt_length",
-    "batch_packing",
-    "zone",
-    "cost",
-    "capability",
-    "lora_affinity",
-    "overload",
-];
+pub const NOT_YET: &[&str] = &["decision_service"];
 
 impl Policies {
-    /// Whether no policy is set.
+    /// Whether no scorer is set, so that the policies choose nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.configs().next().is_none()
@@ -115,9 +145,31 @@ impl Policies {
     /// Facts that any of them looks at.
     #[must_use]
     pub fn needs(&self) -> Needs {
-        self.configs()
-            .fold(Needs::NONE, |needs, config| needs.and(config.needs()))
+        let scorers = self.configs().map(ScorerConfig::needs);
+        let modifiers = self.modifiers().map(ModifierConfig::needs);
+        scorers.chain(modifiers).fold(Needs::NONE, Needs::and)
     }
+}
+
+/// What every modifier's config can say of itself.
+pub trait ModifierConfig {
+    /// The name in the catalogue.
+    fn name(&self) -> &'static str;
+    /// What is wrong with the settings, for a person, naming the key; `Ok` if nothing.
+    ///
+    /// # Errors
+    /// The first problem found.
+    fn check(&self) -> Result<(), String>;
+    /// Facts that it looks at, beyond those that every request comes with.
+    fn needs(&self) -> Needs;
+    /// Builds the modifier.
+    fn build(&self) -> Box<dyn Modifier>;
+}
+
+/// Changes the totals that the scorers have given.
+pub trait Modifier: Send + Sync {
+    /// Multiplies into `factors`, one for each candidate, by what its total is multiplied: finite and ≥ 0.
+    fn modify(&self, candidates: &Candidates<'_>, factors: &mut [f64]);
 }
 
 /// What every policy's config can say of itself.
@@ -214,6 +266,8 @@ pub struct Cached {
     pub of: u32,
     /// Tokens of these leading blocks, below the prompt's.
     pub tokens: u32,
+    /// Leading blocks that most prompts of the pool have in common.
+    pub common: u32,
 }
 
 /// A live (target, endpoint) pair, as scorers and filters see it.
@@ -231,6 +285,8 @@ pub struct Candidate<'a> {
     pub uncached: Lately,
     /// Its engine: what it last told, and what was sent there.
     pub engine: &'a Engine,
+    /// Its weight, as configured or set by hand.
+    pub weight: f64,
     /// Labels of the endpoint, sorted by name.
     pub labels: &'a [(Arc<str>, Arc<str>)],
     /// Rules of its pool.
@@ -246,6 +302,12 @@ impl<'a> Candidates<'a> {
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// Zone that the gateway is in; none: not known.
+    #[must_use]
+    pub fn zone(&self) -> Option<&'a str> {
+        self.plan.zone.as_deref()
     }
 
     /// A number in [0, 1), drawn anew for each decision of a route with a policy that [`ScorerConfig::draws`].
@@ -285,11 +347,21 @@ impl<'a> Candidates<'a> {
             cached: self.cached.get(place).copied().unwrap_or_default(),
             uncached: endpoint.uncached,
             engine: &endpoint.engine,
+            weight: endpoint.effective_weight(self.now).as_f64(),
             labels: &endpoint.labels,
             pool: &target.pool,
             target: &target.spec,
             learned: &self.pools[endpoint.pool_at],
         }
+    }
+}
+
+/// What is wrong with a setting that is a share.
+fn check_share(name: &str, share: f64) -> Result<(), String> {
+    if (0.0..=1.0).contains(&share) {
+        Ok(())
+    } else {
+        Err(format!("{name}: {share} is not between 0 and 1"))
     }
 }
 

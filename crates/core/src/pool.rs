@@ -3,6 +3,7 @@
 use crate::engine::decay::{Average, Rate};
 use crate::engine::{Forecast, Predicted};
 use crate::policies::Cached;
+use crate::prefix::Common;
 use crate::work::Work;
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ pub struct Pool {
     pub(crate) name: Arc<str>,
     /// What requests of the pool are like.
     pub(crate) means: Means,
+    /// What most of its prompts begin with: in blocks of text, and in blocks of tokens.
+    pub(crate) common: Common,
+    pub(crate) common_exact: Common,
 }
 
 impl Pool {

@@ -23,6 +23,7 @@
 //! Learned knowledge is a guess: an engine may have evicted, restarted, or never have cached. The newest blocks may not be
 //! computed yet. Several gateways each know their own part.
 
+mod common;
 mod line;
 mod matches;
 mod node;
@@ -32,6 +33,7 @@ mod table;
 mod tests;
 
 use crate::time::Time;
+pub(crate) use common::Common;
 pub use matches::Matches;
 use runs::{Kind, Runs, fits};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::filters::Filter;
 use crate::ids::{EndpointId, RouteId};
-use crate::policies::Scorer;
+use crate::policies::{Modifier, Scorer};
 use crate::select::shares::Shares;
 use crate::spec::{
     FallbackSpec, Picker, PoolSpec, Protocols, RetrySpec, RouteBy, RouteSpec, TargetSpec, Weight,
@@ -12,6 +12,9 @@ use crate::time::Time;
 use crate::work::Needs;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Pools, each with the ids of its endpoints.
+type Pools<'a> = &'a [(Arc<PoolSpec>, Vec<EndpointId>)];
 
 /// What does not change between two reloads. Requests hold the one of their arrival.
 pub(crate) struct Plan {
@@ -29,6 +32,10 @@ pub(crate) struct Plan {
     pub(crate) picker: Picker,
     /// In the order of the catalogue.
     pub(crate) scorers: Vec<Weighted>,
+    /// In the order of the catalogue.
+    pub(crate) modifiers: Vec<Box<dyn Modifier>>,
+    /// Zone of the gateway.
+    pub(crate) zone: Option<Arc<str>>,
     /// What these look at.
     pub(crate) needs: Needs,
     /// Whether one of them has chance in it.
@@ -69,7 +76,7 @@ pub(crate) struct Weighted {
 
 impl Plan {
     /// Compiles `spec`; `pools` holds each pool with the ids of its endpoints.
-    pub(crate) fn new(id: RouteId, spec: &RouteSpec, pools: &[(Arc<PoolSpec>, Vec<EndpointId>)]) -> Self {
+    pub(crate) fn new(id: RouteId, spec: &RouteSpec, (pools, zone): (Pools<'_>, Option<&Arc<str>>)) -> Self {
         let mut candidates = Vec::new();
         let mut targets = Vec::with_capacity(spec.targets.len());
         for (place, target) in (0u16..).zip(&spec.targets) {
@@ -106,6 +113,8 @@ impl Plan {
             fallback: spec.fallback.clone(),
             targets,
             candidates,
+            modifiers: (spec.policies.modifiers()).map(|config| config.build()).collect(),
+            zone: zone.cloned(),
             needs: spec.needs(),
             draws: spec.policies.configs().any(crate::policies::ScorerConfig::draws),
             predicts: spec

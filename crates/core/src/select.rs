@@ -95,6 +95,8 @@ pub(crate) struct Turns {
     counted: bool,
     target: Option<usize>,
     endpoint: Option<usize>,
+    /// Whether the endpoint's turn was taken by weights that follow the load.
+    auto: bool,
     /// (target, place inside it) of the endpoint chosen.
     last: Option<(u16, u32)>,
 }
@@ -136,6 +138,8 @@ pub(crate) struct Scratch {
     /// Of one chain.
     pub(crate) matches: Matches,
     pub(crate) totals: Vec<f64>,
+    /// Per live candidate, where there are modifiers.
+    pub(crate) factors: Vec<f64>,
     /// Raw scores: those of the first policy that scored, then those of the second, …
     pub(crate) raw: Vec<f64>,
     pub(crate) scored: SmallVec<[Scored; 2]>,
@@ -200,6 +204,7 @@ impl Scratch {
         self.penalties.clear();
         self.cached.clear();
         self.totals.clear();
+        self.factors.clear();
         self.raw.clear();
         self.scored.clear();
         self.abstained.clear();
@@ -236,7 +241,9 @@ pub(crate) fn advance(shares: &mut Shares, scratch: &Scratch, turns: Turns) {
     };
     if let Some(inside) = shares.inside.get_mut(usize::from(target)) {
         inside.last = Some(place);
-        if let Some(chosen) = turns.endpoint {
+        if let Some(chosen) = turns.endpoint.filter(|_| turns.auto) {
+            inside.credits.advance(&scratch.endpoints, chosen);
+        } else if let Some(chosen) = turns.endpoint {
             let book = inside.endpoints.book_mut(turns.counted);
             book.advance(&scratch.endpoints, chosen);
         }

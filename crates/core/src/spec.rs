@@ -22,6 +22,22 @@ impl Weight {
     /// The largest: 1e9.
     pub const MAX: Self = Self(1_000_000_000_000_000);
 
+    /// The weight times `factor`, which is above 0; 0 stays 0, and nothing else becomes it.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "clamped to the range of weights"
+    )]
+    pub fn times(self, factor: f64) -> Self {
+        if self == Self::ZERO {
+            return self;
+        }
+        let largest = Self::MAX.0 as f64;
+        Self((self.0 as f64 * factor).round().clamp(1.0, largest) as u64)
+    }
+
     /// The weight as a number.
     #[must_use]
     #[expect(
@@ -476,9 +492,15 @@ impl FleetSpec {
             .and(Needs::TOKENS)
             .and(Needs::SIGNALS);
         let others = self.routes.iter().filter(shares_pool);
-        others.fold(route.needs(), |needs, other| {
-            needs.and(Needs(other.needs().0 & learned.0))
-        })
+        let pools = route
+            .targets
+            .iter()
+            .filter_map(|target| self.pools.get(target.pool));
+        let own = match pools.into_iter().any(|pool| pool.auto_weight) {
+            true => route.needs().and(Needs::SIGNALS),
+            false => route.needs(),
+        };
+        others.fold(own, |needs, other| needs.and(Needs(other.needs().0 & learned.0)))
     }
 
     /// Whether the spec is consistent: what the scheduler relies on.
@@ -596,6 +618,11 @@ impl RouteSpec {
             && !(temperature.is_finite() && temperature > 0.0)
         {
             return Err("picker.weighted_random.temperature: above 0".into());
+        }
+        for modifier in self.policies.modifiers() {
+            modifier
+                .check()
+                .map_err(|why| format!("policies.{}.{why}", modifier.name()))?;
         }
         let budget = &self.retry.budget;
         let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;

@@ -51,6 +51,8 @@ pub struct DecisionShown {
     pub failed_open: bool,
     pub session_moved: bool,
     pub total: f64,
+    #[serde(skip_serializing_if = "is_one")]
+    pub factor: f64,
     pub parts: Vec<PartShown>,
     pub runner_up: Option<RunnerUpShown>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,6 +66,8 @@ pub struct RunnerUpShown {
     pub target: String,
     pub endpoint: String,
     pub total: f64,
+    #[serde(skip_serializing_if = "is_one")]
+    pub factor: f64,
     pub parts: Vec<PartShown>,
 }
 
@@ -80,7 +84,14 @@ pub struct CandidateShown {
     #[serde(skip_serializing_if = "is_zero")]
     pub penalty: f64,
     pub total: f64,
+    #[serde(skip_serializing_if = "is_one")]
+    pub factor: f64,
     pub parts: Vec<PartShown>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_one(number: &f64) -> bool {
+    *number == 1.0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
@@ -178,11 +189,13 @@ fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
         failed_open: decision.failed_open,
         session_moved: decision.session_moved,
         total: decision.total,
+        factor: decision.factor,
         parts: parts(&decision.parts),
         runner_up: decision.runner_up.as_ref().map(|second| RunnerUpShown {
             target: names.target(second.target),
             endpoint: names.endpoint(second.endpoint),
             total: second.total,
+            factor: second.factor,
             parts: parts(&second.parts),
         }),
         explanation: None,
@@ -202,6 +215,7 @@ fn candidates(names: &dyn Names, explanation: &Explanation) -> Vec<CandidateShow
             inflight: candidate.inflight,
             penalty: candidate.penalty,
             total: candidate.total,
+            factor: candidate.factor,
             parts: parts(&candidate.parts),
         });
     shown.collect()

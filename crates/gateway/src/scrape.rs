@@ -4,6 +4,7 @@
 //! read costs nothing but its signals: they grow old, are shown as stale, and the scheduler goes by the gateway's own
 //! counts. Nothing here touches traffic.
 
+mod asked;
 mod board;
 mod decode;
 mod pace;

@@ -11,12 +11,11 @@ use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderName};
 use secrecy::ExposeSecret;
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use weighbridge_config::discovery::Discovery;
-use weighbridge_config::resolved::{self, Config, HttpVersion, Kind};
+use weighbridge_config::resolved::{self, Config, Kind};
 use weighbridge_core::action::Bindings;
 use weighbridge_core::policies::session_affinity::{Config as Affinity, KeySource};
 use weighbridge_core::spec::{FleetSpec, RetrySpec, RouteSpec};
@@ -108,8 +107,10 @@ pub(crate) struct PoolEntry {
     pub(crate) blocks: Arc<PromptBlocks>,
     /// Metrics to look for; none: its engines are not asked.
     pub(crate) names: Option<Arc<Names>>,
-    /// In its place where the exporters of its endpoints' GPUs are asked, which get none of its keys.
-    exporters: Option<Arc<PoolEntry>>,
+    /// In its place where pages of metrics are asked for; none: itself.
+    pub(crate) for_pages: Option<Arc<PoolEntry>>,
+    /// In its place where the exporters of its endpoints' GPUs are asked.
+    pub(crate) for_exporters: Option<Arc<PoolEntry>>,
 }
 
 /// What a new snapshot takes over.
@@ -206,8 +207,8 @@ pub struct Upstream {
     pub labels: Vec<(String, String)>,
     /// Which data-parallel rank of its URL it is; none: the URL holds no ranks.
     pub rank: Option<u32>,
-    /// How many ranks its URL holds; 1: none.
-    pub(crate) ranks: u16,
+    /// How many ranks its URL holds; 0: none.
+    pub(crate) ranks: u32,
     pub(crate) pool: Arc<PoolEntry>,
     pub(crate) url: resolved::BaseUrl,
     pub(crate) host: HeaderValue,
@@ -275,12 +276,9 @@ impl Snapshot {
         let mut entries = Vec::with_capacity(pools.len());
         for ((pool, hosts), ids) in pools.into_iter().zip(&bindings.endpoints) {
             for ((endpoint, host), &id) in pool.config.endpoints.iter().zip(hosts).zip(ids) {
+                let same = before.and_then(|before| before.upstreams.get(&id));
                 let mut upstream = Upstream::new(&pool, endpoint, (id, host, metrics));
-                if let Some(same) = before.and_then(|before| before.upstreams.get(&id)) {
-                    upstream.last_byte = same.last_byte.clone();
-                    upstream.attempts = same.attempts.clone();
-                    upstream.signals = same.signals.clone();
-                }
+                upstream.take_over(same.map(|same| &**same));
                 upstream.find_metrics(endpoint);
                 upstreams.insert(id, Arc::new(upstream));
             }
@@ -491,7 +489,7 @@ impl PoolEntry {
                     .flat_map(|query| query_secrets(query.expose_secret())),
             );
         }
-        Ok(Self {
+        let mut entry = Self {
             config: pool.clone(),
             tls,
             credentials,
@@ -500,46 +498,11 @@ impl PoolEntry {
             own: carried.own.clone(),
             blocks,
             names: pool.scrape.as_ref().map(|scrape| Arc::new(scrape::names(scrape))),
-            exporters: Self::exporters(pool, carried)?,
-        })
-    }
-
-    /// What the exporters of a pool's GPUs are asked with: none of its keys, and no name of its certificates. They speak
-    /// whatever they speak.
-    fn exporters(pool: &resolved::Pool, carried: &Carried) -> Result<Option<Arc<Self>>, String> {
-        let mut gpus = pool
-            .endpoints
-            .iter()
-            .filter_map(|endpoint| endpoint.gpus.as_ref())
-            .peekable();
-        if gpus.peek().is_none() {
-            return Ok(None);
-        }
-        let mut config = resolved::Pool {
-            endpoints: Vec::new(),
-            api_keys: Vec::new(),
-            http: HttpVersion::Auto,
-            ..pool.clone()
+            for_pages: None,
+            for_exporters: None,
         };
-        config.tls.server_name = None;
-        let tls = match gpus.any(|gpus| gpus.url.https) {
-            true => Some(
-                tls::client_config(&config.tls, config.http)
-                    .map_err(|error| format!("pool `{}`: {error}", pool.name))?,
-            ),
-            false => None,
-        };
-        Ok(Some(Arc::new(Self {
-            config,
-            tls,
-            own: carried.own.clone(),
-            credentials: Vec::new(),
-            secrets: Vec::new(),
-            bell: None,
-            blocks: Arc::default(),
-            names: None,
-            exporters: None,
-        })))
+        entry.prepare_pages()?;
+        Ok(entry)
     }
 }
 
@@ -565,9 +528,7 @@ impl Upstream {
             name: endpoint.name.clone(),
             labels: endpoint.labels.clone(),
             rank: endpoint.rank,
-            ranks: (endpoint.rank.and(endpoint.ranks))
-                .and_then(|ranks| u16::try_from(ranks).ok())
-                .unwrap_or(1),
+            ranks: endpoint.rank.and(endpoint.ranks).unwrap_or(0),
             pool: pool.clone(),
             url: endpoint.url.clone(),
             host,
@@ -582,48 +543,12 @@ impl Upstream {
         }
     }
 
-    /// Finds out who is asked for metrics.
-    fn find_metrics(&mut self, endpoint: &resolved::Endpoint) {
-        if let Some(port) = self.pool.config.scrape.as_ref().and_then(|scrape| scrape.port) {
-            let elsewhere = |address: &SocketAddr| SocketAddr::new(address.ip(), port);
-            let addresses: Vec<_> = endpoint.addresses.iter().map(elsewhere).collect();
-            self.metrics_at = self.standing_in(&self.pool, self.url.at_port(port), &addresses);
+    /// Goes on with what lasts longer than a snapshot.
+    fn take_over(&mut self, same: Option<&Self>) {
+        if let Some(same) = same {
+            self.last_byte = same.last_byte.clone();
+            self.attempts = same.attempts.clone();
+            self.signals = same.signals.clone();
         }
-        if let (Some(gpus), Some(pool)) = (&endpoint.gpus, &self.pool.exporters) {
-            self.gpus_at = self.standing_in(pool, gpus.url.clone(), &[]);
-            self.gpus = Some(GpuSelect {
-                indexes: gpus.indexes.clone(),
-                uuids: gpus.uuids.clone(),
-            });
-        }
-    }
-
-    /// Somebody at another address who is asked in its place.
-    fn standing_in(
-        &self,
-        pool: &Arc<PoolEntry>,
-        url: resolved::BaseUrl,
-        addresses: &[SocketAddr],
-    ) -> Option<Arc<Self>> {
-        // The host was a header's value before, and a port makes it no other.
-        let host = HeaderValue::try_from(url.authority.as_str()).ok()?;
-        Some(Arc::new(Self {
-            id: self.id,
-            name: self.name.clone(),
-            labels: Vec::new(),
-            rank: self.rank,
-            ranks: self.ranks,
-            pool: pool.clone(),
-            addresses: Addresses::new(&url, addresses),
-            url,
-            host,
-            last_byte: self.last_byte.clone(),
-            attempts: self.attempts.clone(),
-            signals: self.signals.clone(),
-            metrics_at: None,
-            gpus_at: None,
-            gpus: None,
-            kv_events: None,
-        }))
     }
 }

@@ -79,6 +79,10 @@ pub struct EndpointRun {
     pub gpus: u32,
     /// What one of them costs an hour; the currency is the user's.
     pub gpu_hour: f64,
+    /// What tokens cost there, of prompts and of answers per million; none: not known.
+    pub price: Option<(f64, f64)>,
+    /// Whether it is in another zone than the gateway; none: not known.
+    pub elsewhere: Option<bool>,
     /// Time for which it takes its GPUs: from its start, or its addition, to the end of the run, or after its removal to the end
     /// of what ran there.
     pub in_service: Duration,

@@ -1,17 +1,20 @@
 //! Does one kind of work on a body `--iterations` times and prints nothing: for counting instructions
 //! (`valgrind --tool=callgrind`). The slope between two numbers of iterations is the cost of one.
 //!
-//! `bodies peek BYTES`, `bodies rewrite BYTES`, `bodies observe CHUNKS`, `bodies inject CHUNKS`, `bodies inject-null CHUNKS`.
+//! `bodies peek BYTES`, `bodies rewrite BYTES`, `bodies prompt BYTES`, `bodies observe CHUNKS`, `bodies inject CHUNKS`, `bodies inject-null CHUNKS`.
 
 use bytes::Bytes;
 use std::error::Error;
 use std::hint::black_box;
+use weighbridge_wire::prompt::{BLOCK_BYTES, Cut, Prompt};
 use weighbridge_wire::{Api, BodyPath, Peek, StreamObserver, UnaskedUsage, rewrite_model};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [work, size, flag, iterations] = &arguments[..] else {
-        return Err("usage: bodies peek|rewrite|observe|inject|inject-null SIZE --iterations N".into());
+        return Err(
+            "usage: bodies peek|rewrite|prompt|observe|inject|inject-null SIZE --iterations N".into(),
+        );
     };
     if flag != "--iterations" {
         return Err(format!("{flag}: not --iterations").into());
@@ -20,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match work.as_str() {
         "peek" => peek(size, iterations),
         "rewrite" => rewrite(size, iterations),
+        "prompt" => prompt(size, iterations),
         "observe" => {
             observe(size, iterations);
             Ok(())
@@ -32,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             inject(&stream(size, ",\"usage\":null"), iterations);
             Ok(())
         }
-        _ => Err(format!("{work}: not peek, rewrite, observe, inject or inject-null").into()),
+        _ => Err(format!("{work}: not peek, rewrite, prompt, observe, inject or inject-null").into()),
     }
 }
 
@@ -51,6 +55,21 @@ fn rewrite(size: usize, iterations: u64) -> Result<(), Box<dyn Error>> {
     let peek = Peek::new(&body, &[])?;
     for _ in 0..iterations {
         black_box(rewrite_model(black_box(&body), &peek, "Qwen/Qwen3-32B-Instruct"));
+    }
+    Ok(())
+}
+
+/// What a route asks that looks at the prefix cache: blocks, tokens, needs.
+fn prompt(size: usize, iterations: u64) -> Result<(), Box<dyn Error>> {
+    let body = String::from_utf8(chat(size))?;
+    let cut = Cut {
+        seed: 7,
+        block_bytes: BLOCK_BYTES,
+    };
+    let mut prompt = Prompt::default();
+    for _ in 0..iterations {
+        prompt.read(black_box(&body), Api::ChatCompletions, Some(cut));
+        black_box(&prompt);
     }
     Ok(())
 }

@@ -49,6 +49,9 @@ pub struct Cut {
     pub block_bytes: usize,
 }
 
+/// Blocks of the longest beginning of a prompt that is known again: of the usual size, a million tokens.
+pub const BLOCKS_MAX: usize = 16 * 1024;
+
 /// Smaller blocks are made this large.
 pub const BLOCK_BYTES_MIN: usize = 16;
 
@@ -65,12 +68,15 @@ pub struct Prompt {
     pub max_tokens: Option<u64>,
     /// Messages of the user. A prompt that is no conversation counts as one.
     pub turns: u32,
-    /// Bytes of the rendered prompt that went into blocks, and the size of one.
+    /// Bytes of the rendered prompt, and the size of a block.
     cut_bytes: u64,
     block_bytes: u64,
     /// The block that is not whole yet; kept for its room.
     pending: Vec<u8>,
 }
+
+/// How the fields of a call are gone through.
+type Reading = fn(&mut Walk<'_>, &Fields<'_>) -> Result<(), Malformed>;
 
 impl Prompt {
     /// Reads the body of a call of `api`. All but the room of what was read before is replaced. A body that is no JSON
@@ -98,11 +104,12 @@ impl Prompt {
         }
     }
 
-    /// Estimated tokens of one block: the mean of the prompt's. 0 where there are no blocks.
+    /// Estimated tokens of one block: the mean of the prompt's, rounded up, so that all blocks of a long prompt together are not
+    /// short of it by as much as a block. 0 where there are no blocks.
     #[must_use]
     pub fn block_tokens(&self) -> u64 {
         let bytes = self.cut_bytes.max(1);
-        (self.tokens.saturating_mul(self.block_bytes) + bytes / 2) / bytes
+        self.tokens.saturating_mul(self.block_bytes).div_ceil(bytes)
     }
 
     /// Forgets everything but the room.
@@ -117,14 +124,7 @@ impl Prompt {
         self.block_bytes = 0;
     }
 
-    fn try_read(
-        &mut self,
-        json: &str,
-        (cut, read): (
-            Option<Cut>,
-            fn(&mut Walk<'_>, &Fields<'_>) -> Result<(), Malformed>,
-        ),
-    ) -> Result<(), Malformed> {
+    fn try_read(&mut self, json: &str, (cut, read): (Option<Cut>, Reading)) -> Result<(), Malformed> {
         let mut fields = Fields::default();
         each_field(json, |key, value| fields.take(key, value))?;
         self.max_tokens = fields.max_tokens();
@@ -134,9 +134,8 @@ impl Prompt {
         read(&mut walk, &fields)?;
         self.needs = walk.needs.and(fields.needs());
         self.turns = walk.turns;
-        self.tokens = walk.into_tokens();
+        (self.tokens, self.cut_bytes) = walk.into_counts();
         self.block_bytes = cut.map_or(0, |cut| cut.block_bytes.max(BLOCK_BYTES_MIN) as u64);
-        self.cut_bytes = self.blocks.len() as u64 * self.block_bytes + self.pending.len() as u64;
         Ok(())
     }
 }
@@ -147,13 +146,13 @@ pub fn seed(name: &str) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
-/// Estimates the tokens of a request's prompt from its body, in any of the dialects. Not all of a long text is looked
-/// at. 0 for what is no JSON object.
+/// Estimates the tokens of the prompt of a call of `api` from its body. Not all of a long text is looked at. 0 for what is
+/// no JSON object.
 #[must_use]
-pub fn prompt_tokens(body: &[u8]) -> u64 {
+pub fn prompt_tokens(api: Api, body: &[u8]) -> u64 {
     let mut prompt = Prompt::default();
     if let Ok(json) = std::str::from_utf8(body) {
-        prompt.read(json, Api::ChatCompletions, None);
+        prompt.read(json, api, None);
     }
     prompt.tokens
 }

@@ -19,6 +19,7 @@ pub mod http_answer;
 pub mod http_request;
 mod input;
 mod json;
+pub mod kv_events;
 mod multipart;
 pub mod scheduler;
 pub mod seeds;
@@ -35,7 +36,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "stream",
         check: stream::check,
@@ -55,6 +56,10 @@ pub const TARGETS: [Target; 7] = [
     Target {
         name: "http_answer",
         check: http_answer::check,
+    },
+    Target {
+        name: "kv_events",
+        check: kv_events::check,
     },
     Target {
         name: "config",

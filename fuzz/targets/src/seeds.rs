@@ -20,6 +20,7 @@ pub fn own(target: &str) -> Vec<Vec<u8>> {
         "http_request" => http::requests(),
         "http_answer" => http::answers(),
         "config" => config::all(),
+        "kv_events" => kv_events(),
         _ => (1..60).map(noise).collect(),
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -27,6 +28,24 @@ pub fn own(target: &str) -> Vec<Vec<u8>> {
     if target == "config" {
         seeds.extend(files(&root.join("../examples"), ".yaml"));
     }
+    seeds
+}
+
+/// Batches in both their forms, the beginning of a connection with two messages, and histories.
+fn kv_events() -> Vec<Vec<u8>> {
+    let time = b"\x92\xcb\x40\x8f\x40\0\0\0\0\0";
+    let arrays = b"\x93\x96\xabBlockStored\x92\x07\xcf\x80\0\0\0\0\0\0\x01\xc0\x94\x01\x02\x03\x04\x02\xc0\x92\xacBlockRemoved\x91\x07\x91\xb0AllBlocksCleared";
+    let maps = b"\x91\x8a\xa4type\xabBlockStored\xacblock_hashes\x91\xc4\x04abcd\xb1parent_block_hash\xc0\xa9token_ids\x92\xcd\x01\x00\x02\xaablock_size\x02\xa7lora_id\xc0\xa6medium\xa3GPU\xa9lora_name\xa3law\xaaextra_keys\x91\x92\xa3law\xa4salt\xa9group_idx\x00";
+    let messages =
+        b"\x00\x00\x00\x01\x00\x01\x08\0\0\0\0\0\0\0\0\x00\x02\x90\x90\x04\x0b\x04PING\x00\x0aabcd\x00\x00";
+    let of = |kind: u8, parts: &[&[u8]]| [&[kind][..], &parts.concat()].concat();
+    let mut seeds = vec![
+        of(0, &[time, arrays]),
+        of(0, &[time, maps]),
+        of(1, &[&[1, 1, 2, 0, 0x40, 0, 0x80], messages]),
+        of(1, &[&[0, 1, 0], messages]),
+    ];
+    seeds.extend((1..40).map(|seed| of(2, &[&noise(seed)])));
     seeds
 }
 

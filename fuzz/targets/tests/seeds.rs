@@ -56,6 +56,11 @@ fn answers() {
 }
 
 #[test]
+fn engines_events() {
+    replay("kv_events");
+}
+
+#[test]
 fn configs() {
     replay("config");
 }

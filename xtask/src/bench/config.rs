@@ -86,9 +86,9 @@ pub(super) fn envoy(port: u16, upstream: &str) -> String {
     )
 }
 
-/// The gateway with everything on that a user has on: keys, policies, probes, metrics, a log line per request, usage
+/// The gateway with everything on that a user has on: keys, these policies, probes, metrics, a log line per request, usage
 /// asked for.
-pub(super) fn weighbridge(upstream: &str) -> String {
+pub(super) fn weighbridge(upstream: &str, policies: &str) -> String {
     let mut text = format!(
         "server: {{listen: 127.0.0.1:0}}\nadmin: {{listen: 127.0.0.1:0, token: bench}}\nauth: keys\n\
          keys:\n  - {{name: bench, key: {KEY}, tenant: bench}}\npools:\n  - name: pool\n    kind: vllm\n    \
@@ -98,6 +98,9 @@ pub(super) fn weighbridge(upstream: &str) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "      - {{name: e{endpoint}, url: \"http://{upstream}\"}}");
     }
-    text + "routes:\n  - name: fast\n    targets: [pool]\n    usage: inject\n    \
-            policies: {session_affinity: {}, least_inflight: {}}\n"
+    let _ = writeln!(
+        text,
+        "routes:\n  - name: fast\n    targets: [pool]\n    usage: inject\n    policies: {{{policies}}}"
+    );
+    text
 }

@@ -166,7 +166,13 @@ pub(super) struct Starter<'a> {
 
 impl Starter<'_> {
     /// Starts a peer and waits until it answers.
-    pub(super) fn start(&self, kind: PeerKind, upstream: &Upstream) -> Result<Peer, Failure> {
+    ///
+    /// `policies` are those of the gateway's route.
+    pub(super) fn start(
+        &self,
+        kind: PeerKind,
+        (upstream, policies): (&Upstream, &str),
+    ) -> Result<Peer, Failure> {
         let dir = tempfile::Builder::new()
             .prefix(kind.name())
             .tempdir_in(self.dir)
@@ -175,7 +181,7 @@ impl Starter<'_> {
         let (address, process) = match kind {
             PeerKind::Direct => (upstream.address.clone(), None),
             PeerKind::Weighbridge => {
-                let (address, process) = self.weighbridge(&upstream.address, &dir)?;
+                let (address, process) = self.weighbridge((&upstream.address, policies), &dir)?;
                 (address, Some(process))
             }
             _ => {
@@ -241,9 +247,13 @@ impl Starter<'_> {
         Ok((address, process))
     }
 
-    fn weighbridge(&self, upstream: &str, dir: &Path) -> Result<(String, Owned), Failure> {
+    fn weighbridge(
+        &self,
+        (upstream, policies): (&str, &str),
+        dir: &Path,
+    ) -> Result<(String, Owned), Failure> {
         let config = dir.join("weighbridge.yaml");
-        fs::write(&config, config::weighbridge(upstream)).map_err(failed(config.display()))?;
+        fs::write(&config, config::weighbridge(upstream, policies)).map_err(failed(config.display()))?;
         let log = dir.join("requests.log");
         let mut command = pinned(ROUTER_CORE, self.built.path("weighbridge")?);
         command.stdout(File::create(&log).map_err(failed(log.display()))?);

@@ -84,6 +84,14 @@ impl Row {
         }
     }
 
+    /// Policies of the gateway's route: rows about prompts look for them in the caches of engines.
+    pub(super) fn policies(self) -> &'static str {
+        match self {
+            Self::Bodies | Self::Prompts => "prefix_cache: {}, least_inflight: {}",
+            _ => "session_affinity: {}, least_inflight: {}",
+        }
+    }
+
     /// How the upstream streams.
     pub(super) fn upstream(self) -> Vec<String> {
         let args: &[&str] = match self {

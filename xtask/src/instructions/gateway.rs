@@ -28,34 +28,65 @@ struct Bench {
     /// Size of the body, bytes.
     body: usize,
     stream: bool,
+    policies: &'static str,
     /// Requests of the short and of the long run.
     requests: [u64; 2],
 }
 
-const BENCHES: [Bench; 4] = [
+/// What most rows have: what is decided does not depend on the prompt.
+const PLAIN: &str = "session_affinity: {}, least_inflight: {}";
+/// The prompt is read, and looked for in what endpoints are believed to hold.
+const PREFIX: &str = "prefix_cache: {}, least_inflight: {}";
+
+const BENCHES: [Bench; 7] = [
     Bench {
         name: "gateway/request-150B",
         body: 150,
         stream: false,
+        policies: PLAIN,
         requests: [50, 550],
     },
     Bench {
         name: "gateway/request-16KiB",
         body: 16384,
         stream: false,
+        policies: PLAIN,
         requests: [50, 350],
     },
     Bench {
         name: "gateway/request-400KB",
         body: 400_000,
         stream: false,
+        policies: PLAIN,
         requests: [5, 35],
     },
     Bench {
         name: "gateway/stream-of-34-events",
         body: 150,
         stream: true,
+        policies: PLAIN,
         requests: [3, 23],
+    },
+    Bench {
+        name: "gateway/prefix-2KiB",
+        body: 2048,
+        stream: false,
+        policies: PREFIX,
+        requests: [50, 350],
+    },
+    Bench {
+        name: "gateway/prefix-16KiB",
+        body: 16384,
+        stream: false,
+        policies: PREFIX,
+        requests: [50, 350],
+    },
+    Bench {
+        name: "gateway/prefix-400KB",
+        body: 400_000,
+        stream: false,
+        policies: PREFIX,
+        requests: [5, 35],
     },
 ];
 
@@ -89,7 +120,7 @@ fn slope(built: &Built, bench: &Bench) -> Result<u64, Failure> {
 fn executed(built: &Built, bench: &Bench, requests: u64) -> Result<u64, Failure> {
     let dir = tempfile::tempdir().map_err(failed("no temporary directory"))?;
     let (mut upstream, address) = upstream(built.path("test-engine")?)?;
-    let (mut gateway, listen) = gateway(built.path("weighbridge")?, &address, dir.path())?;
+    let (mut gateway, listen) = gateway(built.path("weighbridge")?, (&address, bench.policies), dir.path())?;
     let mut client = Client::connect(&listen, bench)?;
     for _ in 0..requests {
         client.exchange()?;
@@ -118,8 +149,12 @@ fn upstream(program: &Path) -> Result<(Owned, String), Failure> {
     Ok((process, address))
 }
 
-/// The gateway with keys, both policies, usage asked for and its request log, but without probes, which follow the clock.
-fn gateway(program: &Path, upstream: &str, dir: &Path) -> Result<(Owned, String), Failure> {
+/// The gateway with keys, these policies, usage asked for and its request log, but without probes, which follow the clock.
+fn gateway(
+    program: &Path,
+    (upstream, policies): (&str, &str),
+    dir: &Path,
+) -> Result<(Owned, String), Failure> {
     let endpoints: String = (1..=4)
         .map(|index| format!("      - {{name: e{index}, url: \"{upstream}\"}}\n"))
         .collect();
@@ -127,7 +162,7 @@ fn gateway(program: &Path, upstream: &str, dir: &Path) -> Result<(Owned, String)
         "server: {{listen: 127.0.0.1:0}}\nadmin: {{listen: 127.0.0.1:0, token: bench}}\nauth: keys\n\
          keys:\n  - {{name: bench, key: wb-bench-key, tenant: bench}}\n\
          pools:\n  - name: pool\n    health: false\n    keepalive: 60s\n    endpoints:\n{endpoints}\
-         routes:\n  - name: fast\n    targets: [pool]\n    usage: inject\n    policies: {{session_affinity: {{}}, least_inflight: {{}}}}\n"
+         routes:\n  - name: fast\n    targets: [pool]\n    usage: inject\n    policies: {{{policies}}}\n"
     );
     let config = dir.join("weighbridge.yaml");
     fs::write(&config, text).map_err(failed(config.display()))?;

@@ -37,7 +37,7 @@ const AWARE_128: [&str; 9] = aware("128", "4");
 /// Idle, since it is a matter of minutes to give as many engines work one decision after the other.
 const AWARE_4000: [&str; 9] = aware("4000", "0");
 
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 17] = [
     decision("decision/8", &["--candidates", "8"], 2000),
     decision("decision/64", &["--candidates", "64"], 1000),
     decision("decision/512", &["--candidates", "512"], 200),
@@ -46,6 +46,9 @@ const BENCHES: [Bench; 14] = [
     bodies("peek/200B", &["peek", "200"], 1000),
     bodies("peek/16KiB", &["peek", "16384"], 200),
     bodies("peek/400KB", &["peek", "400000"], 20),
+    bodies("prompt/2KiB", &["prompt", "2048"], 500),
+    bodies("prompt/16KiB", &["prompt", "16384"], 200),
+    bodies("prompt/400KB", &["prompt", "400000"], 20),
     bodies("rewrite_model/200B", &["rewrite", "200"], 1000),
     bodies("rewrite_model/16KiB", &["rewrite", "16384"], 200),
     bodies("rewrite_model/400KB", &["rewrite", "400000"], 20),

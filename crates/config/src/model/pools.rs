@@ -161,9 +161,6 @@ section! {
         weight: Millionths = 1,
         /// Free-form labels.
         labels: Labels,
-        /// Data-parallel ranks of its engine, each of which is an endpoint of its own, `NAME#0`, `NAME#1` and so on; requests say
-        /// in `X-data-parallel-rank` which is meant. Default: as the pool says.
-        ranks: Whole<1, 256>,
         /// Page of the GPU exporter (DCGM, nvidia_gpu_exporter) of its machine, as a whole URL.
         gpu_metrics: Url,
         /// Numbers of its GPUs at that exporter. Default: all, unless `gpu_uuid` says which.
@@ -172,6 +169,9 @@ section! {
         gpu_uuid: OneOrMany<Name>,
         /// Where the engine tells what its prefix cache holds.
         kv_events: super::kv_events::KvEvents,
+        /// Data-parallel ranks of its engine, each of which is an endpoint of its own, `NAME#0`, `NAME#1` and so on; requests say
+        /// in `X-data-parallel-rank` which is meant. Default: as the pool says.
+        ranks: Whole<1, 256>,
     }
     required [url]
     later [scrape, api_key]

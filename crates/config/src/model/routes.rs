@@ -17,6 +17,8 @@ section! {
         targets: Vec<At<Short<Target>>>,
         /// Scores whose weighted sum chooses; not together with weights of targets.
         policies: PolicySet,
+        /// Policies by the kind of traffic, instead of `policies`; `check` prints what it stands for.
+        preset: PresetWord,
         /// How the winner is drawn from the scores.
         picker: Picker = "max",
         /// What keeps endpoints from serving a request, whatever their scores.
@@ -36,7 +38,7 @@ section! {
         on_disconnect: OnDisconnect = "cancel",
     }
     required [name, targets]
-    later [preset, choose, hedge, queue, cache, passthrough]
+    later [choose, hedge, queue, cache, passthrough]
 }
 
 section! {
@@ -75,6 +77,22 @@ impl FromText for Target {
             pool: Some(pool),
             ..Self::default()
         }
+    }
+}
+
+words! {
+    /// Policies by the kind of traffic.
+    PresetWord {
+        /// Nothing is known of it.
+        Auto = "auto",
+        /// Conversations that people wait for.
+        Chat = "chat",
+        /// Programs that call models and tools in many turns.
+        Agents = "agents",
+        /// Work that nobody waits for: full batches on few engines.
+        Batch = "batch",
+        /// Answers in time above all.
+        Latency = "latency",
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::kv_events::{KvEvents, Place, Source, Tokenizer};
 use crate::model::kv_events as model;
 use crate::read::{At, Reader};
+use crate::resolved::Endpoint;
 use crate::yaml::NodeId;
 
 pub(super) fn kv_events(reader: &mut Reader<'_>, given: Option<At<model::KvEvents>>) -> Option<KvEvents> {
@@ -65,8 +66,26 @@ fn listen(reader: &mut Reader<'_>, node: NodeId, place: &Place) {
     reader.kv_listeners.push((node, place.clone()));
 }
 
-pub(super) fn tokenizer(reader: &mut Reader<'_>, given: Option<At<model::Tokenizer>>) -> Option<Tokenizer> {
-    let At { value: given, .. } = given?;
+/// Engines' events are about tokens, requests mostly of text.
+fn warn_of_text(reader: &mut Reader<'_>, pool: NodeId, endpoints: &[Endpoint]) {
+    if endpoints.iter().any(|endpoint| endpoint.kv_events.is_some()) {
+        reader.warn(
+            pool,
+            "the engines of this pool tell what they hold, but without `tokenizer` only prompts of token ids are matched with that",
+            "add `tokenizer: {path: tokenizer.json, chat_template: tokenizer_config.json}`",
+        );
+    }
+}
+
+pub(super) fn tokenizer(
+    reader: &mut Reader<'_>,
+    given: Option<At<model::Tokenizer>>,
+    (pool, endpoints): (NodeId, &[Endpoint]),
+) -> Option<Tokenizer> {
+    let Some(At { value: given, .. }) = given else {
+        warn_of_text(reader, pool, endpoints);
+        return None;
+    };
     let place = |text: At<crate::leaf::Text>| {
         let path = text.value.0;
         reader

@@ -88,6 +88,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         ),
         ..facts
     };
+    let tokenizer = super::kv_events::tokenizer(reader, given.tokenizer, (node, &endpoints));
     let pool = Pool {
         name,
         kind,
@@ -108,7 +109,7 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         resend: true,
         health,
         scrape,
-        tokenizer: super::kv_events::tokenizer(reader, given.tokenizer),
+        tokenizer,
         calibrate: calibrate(reader, given.calibrate),
     };
     Some(Resolved { node, spec, pool })
@@ -225,12 +226,13 @@ pub(super) fn endpoints(
             url,
             addresses: Vec::new(),
             labels,
-            ranks: given.ranks.map(|ranks| ranks.value.0),
-            rank: None,
             gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
             kv_events: super::kv_events::kv_events(reader, given.kv_events),
+            ranks: given.ranks.map(|ranks| ranks.value.0),
+            rank: None,
         });
     }
+    super::scrape::shared_gpus(reader, node, &endpoints);
     for (spec, node) in specs.iter().zip(reader.children(node)) {
         if let Some(base) = base_of(&spec.name).filter(|base| seen.contains_key(*base)) {
             reader.problem(
@@ -243,7 +245,12 @@ pub(super) fn endpoints(
             );
         }
     }
-    super::scrape::shared_gpus(reader, node, &endpoints);
+    warn_of_zeros(reader, node, &specs);
+    (specs, endpoints)
+}
+
+/// Endpoints that get nothing may be meant so, or not.
+fn warn_of_zeros(reader: &mut Reader<'_>, node: NodeId, specs: &[EndpointSpec]) {
     if !specs.is_empty() && specs.iter().all(|endpoint| endpoint.weight == Weight::ZERO) {
         reader.warn(
             node,
@@ -264,7 +271,6 @@ pub(super) fn endpoints(
             }
         }
     }
-    (specs, endpoints)
 }
 
 fn http(

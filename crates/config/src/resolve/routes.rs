@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::policies::Policies;
+use weighbridge_core::presets::Preset;
 use weighbridge_core::spec::{FallbackOn, FallbackSpec, Picker, RouteSpec, TargetSpec, Weight};
 
 /// Names of pools or routes, and their places.
@@ -132,7 +133,8 @@ fn route(
     (known, pools): (&Names<'_>, &[Resolved]),
 ) -> ResolvedRoute {
     let targets_node = given.targets.as_ref().map_or(node, |targets| targets.node);
-    let policies_given = given.policies.is_some();
+    let preset = preset(reader, given.preset.as_ref(), given.policies.as_ref());
+    let policies_given = given.policies.is_some() || preset.is_some();
     let targets = targets(
         reader,
         (targets_node, name),
@@ -142,7 +144,7 @@ fn route(
     let policies = or(
         given.policies.map(|at| policies(reader, at)),
         |policies| policies,
-        Policies::default(),
+        preset.map(Preset::policies).unwrap_or_default(),
     );
     choice(
         reader,
@@ -194,6 +196,30 @@ fn route(
         route,
         fallback,
     }
+}
+
+/// The preset of a route, unless it says policies of its own.
+fn preset(
+    reader: &mut Reader<'_>,
+    given: Option<&At<model::PresetWord>>,
+    policies: Option<&At<crate::model::policies::PolicySet>>,
+) -> Option<Preset> {
+    use model::PresetWord as Word;
+    let At { node, value } = given?;
+    if policies.is_some() {
+        reader.problem(
+            *node,
+            "`preset` and `policies` are both given",
+            "keep one of them; `weighbridge check` prints the policies that a preset stands for",
+        );
+    }
+    Some(match value {
+        Word::Auto => Preset::Auto,
+        Word::Chat => Preset::Chat,
+        Word::Agents => Preset::Agents,
+        Word::Batch => Preset::Batch,
+        Word::Latency => Preset::Latency,
+    })
 }
 
 fn picker(reader: &mut Reader<'_>, given: Option<At<model::Picker>>, unused: bool) -> Picker {
@@ -408,6 +434,21 @@ fn policies(
             );
         } else if let Err(message) = policy.check() {
             reader.problem(node, message, "");
+        }
+    }
+    for modifier in value.0.modifiers() {
+        let node = reader.child(node, modifier.name()).unwrap_or(node);
+        if let Err(message) = modifier.check() {
+            reader.problem(node, message, "");
+        } else if value.0.is_empty() {
+            reader.warn(
+                node,
+                format!(
+                    "`{}` changes what policies give, and this route has none",
+                    modifier.name()
+                ),
+                "add `least_inflight: {}` or another policy",
+            );
         }
     }
     At { node, value: value.0 }

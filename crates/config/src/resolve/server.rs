@@ -17,6 +17,7 @@ const ADMIN_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::
 const SLOW_SHARE: f64 = 0.01;
 
 pub(super) fn server(reader: &mut Reader<'_>, given: model::Server) -> Server {
+    crate::warnings::zones(reader, given.zone.is_some());
     let listen = or(given.listen, |address| address.0, LISTEN);
     let headers = match given.headers.map(|at| at.value) {
         Some(model::Headers::Full) => Headers::Full,

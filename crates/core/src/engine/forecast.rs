@@ -22,8 +22,8 @@ pub struct Facts {
     pub waiting: f32,
     /// Requests that run.
     pub running: f32,
-    /// Share of the KV cache in use.
-    pub kv_usage: f32,
+    /// k / (1 − k) of k, the share of the KV cache in use.
+    pub pressure: f32,
     /// Seconds to the first token, of late.
     pub first_token: f32,
     /// Seconds per token, of late.
@@ -65,30 +65,27 @@ impl Engine {
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "seven digits are plenty")]
     pub fn facts(&self, now: Time, (prefill, output): (f64, f64), means: &Means) -> Facts {
-        let rate = self.prefill_rate(now, means);
+        let pace = self.pace(now, means);
         let recent = self
             .live()
             .and_then(|live| live.first_token.mean(now, &means.first_token));
         let recent = recent.or_else(|| means.first_token.mean()).unwrap_or(0.0);
+        let queue = self.queue(now);
+        let each = 1.0 / pace.prefill;
         Facts {
-            ahead: (self.prefill_ahead(now, means) / rate) as f32,
-            own: (prefill / rate) as f32,
-            waiting: self.waiting(now) as f32,
-            running: self.running(now) as f32,
-            kv_usage: self.kv_usage(now).unwrap_or(0.0) as f32,
+            ahead: (self.prefill_behind(&queue, means) * each) as f32,
+            own: (prefill * each) as f32,
+            waiting: queue.waiting as f32,
+            running: queue.running as f32,
+            pressure: pressure(self.kv_usage(now).unwrap_or(0.0)) as f32,
             first_token: recent as f32,
-            per_token: (1.0 / self.answer_rate(now, means)) as f32,
+            per_token: (1.0 / pace.answer) as f32,
             output: output as f32,
         }
     }
 }
 
 impl Facts {
-    fn pressure(&self) -> f64 {
-        let usage = f64::from(self.kv_usage).min(FULLEST);
-        usage / (1.0 - usage)
-    }
-
     /// Inputs for the time to the first token.
     #[must_use]
     pub fn of_first_token(&self) -> Inputs {
@@ -110,7 +107,7 @@ impl Facts {
             10.0 * each,
             each * waiting,
             running / 32.0,
-            0.1 * self.pressure(),
+            0.1 * f64::from(self.pressure),
         ]
     }
 
@@ -127,10 +124,17 @@ impl Facts {
             each * running,
             ahead,
             own,
-            0.1 * self.pressure(),
+            0.1 * f64::from(self.pressure),
             output / 1000.0,
         ]
     }
+}
+
+/// k / (1 − k) of k, the share of a KV cache in use: 1 where it is half full, 99 at most.
+#[must_use]
+pub fn pressure(usage: f64) -> f64 {
+    let usage = usage.clamp(0.0, FULLEST);
+    usage / (1.0 - usage)
 }
 
 impl Forecast {

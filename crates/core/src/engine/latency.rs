@@ -36,7 +36,7 @@ impl Latency {
     /// Mean of the last 100 samples, the older ones weighing less, decayed to `pool`; none: no sample came yet.
     #[must_use]
     pub fn mean(&self, now: Time, pool: &Average) -> Option<f64> {
-        self.settled(now, (self.recent.mean(), pool))
+        self.settled(now, (self.recent.mean, pool))
     }
 
     /// Peak-EWMA: as slow as the slowest of late, decayed to `pool`; none: no sample came yet.
@@ -52,8 +52,8 @@ impl Latency {
     }
 
     fn settled(&self, now: Time, (own, pool): (f64, &Average)) -> Option<f64> {
-        let age = now.since(self.newest?);
-        Some(toward(own, pool.mean().unwrap_or(own), age))
+        let kept = fade(now, self.newest?);
+        Some(toward(own, pool.mean().unwrap_or(own), kept))
     }
 }
 
@@ -66,6 +66,7 @@ struct Recent {
     next: usize,
     sum: f64,
     weight: f64,
+    mean: f64,
     newest: Time,
 }
 
@@ -78,6 +79,7 @@ impl Default for Recent {
             next: 0,
             sum: 0.0,
             weight: 0.0,
+            mean: 0.0,
             newest: Time::ZERO,
         }
     }
@@ -89,11 +91,11 @@ impl Recent {
         reason = "seven digits of a latency are plenty"
     )]
     fn add(&mut self, now: Time, value: f64) {
-        let kept = fade(now.since(self.newest));
+        let kept = fade(now, self.newest);
         self.sum *= kept;
         self.weight *= kept;
         if self.count == WINDOW {
-            let left = fade(now.since(self.at[self.next]));
+            let left = fade(now, self.at[self.next]);
             self.sum -= left * f64::from(self.values[self.next]);
             self.weight -= left;
         } else {
@@ -108,23 +110,16 @@ impl Recent {
         if self.next == 0 {
             self.sum_up();
         }
+        self.mean = (self.sum / self.weight).max(0.0);
     }
 
     /// Adds everything up anew, so that what rounding left behind does not grow.
     fn sum_up(&mut self) {
         (self.sum, self.weight) = (0.0, 0.0);
         for (value, at) in self.values.iter().zip(&self.at).take(self.count) {
-            let weight = fade(self.newest.since(*at));
+            let weight = fade(self.newest, *at);
             self.sum += weight * f64::from(*value);
             self.weight += weight;
-        }
-    }
-
-    fn mean(&self) -> f64 {
-        if self.weight > 0.0 {
-            (self.sum / self.weight).max(0.0)
-        } else {
-            0.0
         }
     }
 }
@@ -141,7 +136,7 @@ impl Peak {
         self.value = if value > self.value {
             value
         } else {
-            let kept = fade(now.since(self.at));
+            let kept = fade(now, self.at);
             self.value * kept + value * (1.0 - kept)
         };
         self.at = now;

@@ -22,12 +22,17 @@ pub struct Live {
     pub total: Latency,
     /// Share of failures among answers and failures.
     pub failures: Average,
+    /// When a first token last came.
+    began: Time,
+}
+
+/// How fast an engine computes, by its answers. Apart from the rest, since every candidate is asked for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Speed {
     /// Prompt tokens that were computed, over the time that the engine took for them.
     pub prefill: Rate,
     /// Tokens after the first of each answer, over the time from its first to its last.
     pub decode: Rate,
-    /// When a first token last came.
-    began: Time,
 }
 
 /// An own request, from sending to its end.
@@ -59,7 +64,7 @@ impl Over<'_> {
 impl Live {
     /// Its first token came. Prompts are computed one after another: it took the engine the time since the request was
     /// sent, or since the first token of the one before.
-    pub(super) fn began(&mut self, now: Time, sent: &Sent, means: &mut Means) {
+    pub(super) fn began(&mut self, now: Time, (sent, speed): (&Sent, &mut Speed), means: &mut Means) {
         let waited = seconds(now.since(sent.at));
         if let Some(facts) = &sent.facts {
             let mean = means.first_token.mean().unwrap_or(waited);
@@ -69,21 +74,32 @@ impl Live {
         means.first_token.add(now, waited);
         let computed = seconds(now.since(sent.at.max(self.began)));
         self.began = now;
-        self.prefill.add(now, f64::from(sent.prefill), computed);
+        speed.prefill.add(now, f64::from(sent.prefill), computed);
         means.prefill.add(now, f64::from(sent.prefill), computed);
     }
 
     /// It is over.
-    pub(super) fn ended(&mut self, now: Time, (sent, over): (&Sent, &Over<'_>), means: &mut Means) {
+    pub(super) fn ended(
+        &mut self,
+        now: Time,
+        (sent, over): (&Sent, Over<'_>),
+        known: (&mut Speed, &mut Means),
+    ) {
+        let (speed, means) = known;
         match (over.outcome, Verdict::of(over.outcome)) {
-            (_, Verdict::Success) => self.answered(now, (sent, over.spent), means),
+            (_, Verdict::Success) => self.answered(now, (sent, over.spent), (speed, means)),
             (_, Verdict::Failure) => self.failed(now, sent, means),
             (Outcome::Abandoned, Verdict::Neither) => self.given_up(now, sent, means),
             (_, Verdict::Neither) => {}
         }
     }
 
-    fn answered(&mut self, now: Time, (sent, spent): (&Sent, Option<&Spent>), means: &mut Means) {
+    fn answered(
+        &mut self,
+        now: Time,
+        (sent, spent): (&Sent, Option<&Spent>),
+        (speed, means): (&mut Speed, &mut Means),
+    ) {
         self.failures.add(now, 0.0);
         let took = seconds(now.since(sent.at));
         self.total.add(now, took);
@@ -105,7 +121,7 @@ impl Live {
         }
         self.per_token.add(now, each);
         means.per_token.add(now, each);
-        self.decode.add(now, tokens, took);
+        speed.decode.add(now, tokens, took);
         means.decode.add(now, tokens, took);
     }
 

@@ -165,8 +165,11 @@ fn unknowing() -> [Inputs; INPUTS] {
     std::array::from_fn(|row| std::array::from_fn(|column| if row == column { UNKNOWN } else { 0.0 }))
 }
 
+/// Four sums side by side, which do not wait for each other.
 fn dot(one: &Inputs, other: &Inputs) -> f64 {
-    one.iter().zip(other).map(|(a, b)| a * b).sum()
+    let [a, b, c, d]: [f64; 4] =
+        std::array::from_fn(|lane| one[lane] * other[lane] + one[lane + 4] * other[lane + 4]);
+    (a + b) + (c + d)
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! What an engine still has to do, in tokens and in seconds at the speed that was measured.
 
-use super::Engine;
-use super::decay::seconds;
+use super::decay::fade;
+use super::{Engine, Speed};
 use crate::pool::Means;
 use crate::time::Time;
-use std::time::Duration;
 
 /// Prompt tokens a second of an endpoint where nothing was measured: the value that SMG starts with.
 const PREFILL: f64 = 2000.0;
@@ -14,22 +13,31 @@ const DECODE: f64 = 50.0;
 /// outlives the expectation is long.
 const STILL: f64 = 0.25;
 
-/// Requests of others than this gateway, by the engine's metrics.
+/// Requests at an engine, and those among them that are not our own.
 #[derive(Clone, Copy, Debug, Default)]
-struct Foreign {
-    waiting: f64,
-    running: f64,
+pub(super) struct Queue {
+    pub(super) waiting: f64,
+    pub(super) running: f64,
+    foreign_waiting: f64,
+    foreign_running: f64,
+}
+
+/// How fast an engine computes, decayed to its pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Prompt tokens a second.
+    pub(super) prefill: f64,
+    /// Tokens of one answer a second.
+    pub(super) answer: f64,
 }
 
 impl Engine {
     /// Prompt tokens that it computes in a second: measured, and decayed to the pool's.
     #[must_use]
     pub fn prefill_rate(&self, now: Time, means: &Means) -> f64 {
-        let pool = (&means.prefill, PREFILL);
-        match self.live() {
-            Some(live) => live.prefill.toward(now, pool),
-            None => means.prefill.per_second().unwrap_or(PREFILL),
-        }
+        let pool = means.prefill.per_second().unwrap_or(PREFILL);
+        let own = &self.speed.prefill;
+        own.toward(pool, fade(now, own.newest()))
     }
 
     /// Tokens of answers that it generates in a second at the batch that is usual in its pool: that of one answer, measured
@@ -37,14 +45,16 @@ impl Engine {
     /// whoever has little to do would look slow.
     #[must_use]
     pub fn decode_rate(&self, now: Time, means: &Means) -> f64 {
-        usual_batch(means) * self.answer_rate(now, means)
+        usual_batch(means) * self.pace(now, means).answer
     }
 
-    /// Tokens a second of one answer.
-    pub(super) fn answer_rate(&self, now: Time, means: &Means) -> f64 {
-        match self.live() {
-            Some(live) => live.decode.toward(now, (&means.decode, DECODE)),
-            None => means.decode.per_second().unwrap_or(DECODE),
+    /// Its speeds, which decay together: what one sample shows, it shows of both.
+    pub(super) fn pace(&self, now: Time, means: &Means) -> Pace {
+        let Speed { prefill, decode } = &self.speed;
+        let kept = fade(now, prefill.newest().max(decode.newest()));
+        Pace {
+            prefill: prefill.toward(means.prefill.per_second().unwrap_or(PREFILL), kept),
+            answer: decode.toward(means.decode.per_second().unwrap_or(DECODE), kept),
         }
     }
 
@@ -52,52 +62,74 @@ impl Engine {
     /// tells of.
     #[must_use]
     pub fn prefill_ahead(&self, now: Time, means: &Means) -> f64 {
-        self.prefill_tokens() + self.foreign(now).waiting * means.usual_prompt()
+        self.prefill_behind(&self.queue(now), means)
+    }
+
+    /// The same, of a queue that is known.
+    pub(super) fn prefill_behind(&self, queue: &Queue, means: &Means) -> f64 {
+        self.prefill_tokens() + queue.foreign_waiting * means.usual_prompt()
     }
 
     /// Tokens of answers still to come.
     #[must_use]
     pub fn decode_left(&self, now: Time, means: &Means) -> f64 {
-        self.decode_of(now, (self.foreign(now), self.answer_rate(now, means)), means)
+        let rate = self.pace(now, means).answer;
+        self.decode_of(now, (&self.queue(now), rate), means)
     }
 
     /// Seconds for which it has work.
     #[must_use]
     pub fn outstanding(&self, now: Time, means: &Means) -> f64 {
-        let foreign = self.foreign(now);
-        let prefill = self.prefill_tokens() + foreign.waiting * means.usual_prompt();
-        let rate = self.answer_rate(now, means);
-        let decode = self.decode_of(now, (foreign, rate), means);
-        prefill / self.prefill_rate(now, means) + decode / (usual_batch(means) * rate)
+        let queue = self.queue(now);
+        let pace = self.pace(now, means);
+        let prefill = self.prefill_behind(&queue, means);
+        let decode = self.decode_of(now, (&queue, pace.answer), means);
+        prefill / pace.prefill + decode / (usual_batch(means) * pace.answer)
     }
 
     /// Tokens of answers still to come, of own requests at `rate` tokens a second each, and of others.
-    fn decode_of(&self, now: Time, (foreign, rate): (Foreign, f64), means: &Means) -> f64 {
-        let expected = super::count(self.decode.expected);
-        let all = u128::from(now.nanos()) * u128::from(self.decode.count);
-        let ran = all.saturating_sub(self.decode.begun_at);
-        let ran = seconds(Duration::from_nanos(u64::try_from(ran).unwrap_or(u64::MAX)));
-        let left = (expected - ran * rate).max(STILL * expected);
-        super::count(self.expected) + left + (foreign.waiting + foreign.running) * means.usual_output()
+    fn decode_of(&self, now: Time, (queue, rate): (&Queue, f64), means: &Means) -> f64 {
+        let mut left = super::count(self.expected);
+        if self.decode.count > 0 {
+            let all = u128::from(now.nanos()) * u128::from(self.decode.count);
+            let ran = u64::try_from(all.saturating_sub(self.decode.begun_at)).unwrap_or(u64::MAX);
+            let expected = super::count(self.decode.expected);
+            left += (expected - super::count(ran) / 1e9 * rate).max(STILL * expected);
+        }
+        left + queue.foreign() * means.usual_output()
     }
 
-    /// What the engine tells of beyond own requests. It may call running what waits by our count, so the sum of both is
-    /// compared.
-    fn foreign(&self, now: Time) -> Foreign {
-        let Some(reading) = self.fresh(now) else {
-            return Foreign::default();
-        };
-        if reading.waiting.is_none() && reading.running.is_none() {
-            return Foreign::default();
-        }
-        let (waiting, running) = (self.waiting(now), self.running(now));
+    /// What is there, and what the engine tells of beyond own requests. It may call running what waits by our count, so the
+    /// sum of both is compared.
+    pub(super) fn queue(&self, now: Time) -> Queue {
         let (unbegun, begun) = (f64::from(self.unbegun), f64::from(self.decode.count));
+        let reading = self
+            .fresh(now)
+            .filter(|reading| reading.waiting.is_some() || reading.running.is_some());
+        let Some(reading) = reading else {
+            return Queue {
+                waiting: unbegun,
+                running: begun,
+                ..Queue::default()
+            };
+        };
+        let waiting = self.waiting_by(Some(reading));
+        let running = self.running_by(Some(reading));
         let all = (waiting + running - unbegun - begun).max(0.0);
-        let waiting = (waiting - unbegun).clamp(0.0, all);
-        Foreign {
+        let foreign = (waiting - unbegun).clamp(0.0, all);
+        Queue {
             waiting,
-            running: all - waiting,
+            running,
+            foreign_waiting: foreign,
+            foreign_running: all - foreign,
         }
+    }
+}
+
+impl Queue {
+    /// Requests of others.
+    fn foreign(&self) -> f64 {
+        self.foreign_waiting + self.foreign_running
     }
 }
 

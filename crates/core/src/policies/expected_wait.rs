@@ -1,15 +1,14 @@
 //! Prefers endpoints that would give this request its first token sooner: 1 / (0.01 + seconds).
 
 use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use crate::engine::pressure;
 use crate::explain::Abstained;
 use crate::work::Needs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Seconds that a half-full KV cache adds, times k / (1 − k) for k, the share in use (SMG 1.13).
+/// Seconds that a half-full KV cache adds; a full one adds 15 s (SMG 1.13).
 const PRESSURE: f64 = 0.15;
-/// The fullest that counts: 15 s.
-const FULLEST: f64 = 0.99;
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -71,29 +70,34 @@ impl Scorer for ExpectedWait {
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let now = candidates.now();
-        let usual = usual_usage(candidates);
-        for (place, score) in scores.iter_mut().enumerate() {
+        let wait = |place: usize, usage: f64| {
             let candidate = candidates.get(place);
             let (engine, means) = (candidate.engine, candidate.learned.means());
             let tokens = engine.prefill_ahead(now, means) + means.uncached(request.work, candidate.cached);
-            let usage = engine.kv_usage(now).unwrap_or(usual).min(FULLEST);
-            let wait = tokens / engine.prefill_rate(now, means) + PRESSURE * usage / (1.0 - usage);
-            *score = 1.0 / (0.01 + wait);
+            1.0 / (0.01 + tokens / engine.prefill_rate(now, means) + PRESSURE * pressure(usage))
+        };
+        let usage = |place: usize| candidates.get(place).engine.kv_usage(now);
+        let (mut sum, mut known) = (0.0, 0_u32);
+        for (place, score) in scores.iter_mut().enumerate() {
+            let usage = usage(place);
+            if let Some(usage) = usage {
+                sum += usage;
+                known += 1;
+            }
+            *score = wait(place, usage.unwrap_or(0.0));
+        }
+        if known == 0 || known as usize == scores.len() {
+            return Ok(None);
+        }
+        // Who does not tell of its cache is taken for neither full nor empty, but for the mean of the others.
+        let usual = sum / f64::from(known);
+        for (place, score) in scores.iter_mut().enumerate() {
+            if usage(place).is_none() {
+                *score = wait(place, usual);
+            }
         }
         Ok(None)
     }
-}
-
-/// Mean usage of the KV caches that are known: an engine that does not tell of its own is taken for neither full nor empty.
-fn usual_usage(candidates: &Candidates<'_>) -> f64 {
-    let (mut sum, mut known) = (0.0, 0.0);
-    for candidate in candidates.iter() {
-        if let Some(usage) = candidate.engine.kv_usage(candidates.now()) {
-            sum += usage;
-            known += 1.0;
-        }
-    }
-    if known > 0.0 { sum / known } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ only where it saves more than it costs:
 
 - the uncached prompt tokens that the engine was sent lately (half of them forgotten every two minutes) are at most a tenth
   above the mean of the candidates, with what the hit saves on top;
-- its requests in flight are at most half above the mean, or four above it.
+- its requests in flight are at most half above the mean, or above it by four or three times its root; where the hit is next
+  to nothing, or what most prompts have in common such as a system prompt, at most one above the least.
 
 If no hit counts, since all have the same of the prompt or all hits are refused, the rest of it is computed wherever it goes,
 and the candidates score by how far below that bound of work they are: whoever had the least gets the most.
@@ -35,9 +36,15 @@ all three have the first 2 and A has 12, they are 0.5, 0 and 0.
 
 /// Uncached work above the mean at which hits stop counting, as a share of the mean.
 const WORK_AHEAD: f64 = 0.1;
-/// Requests in flight above which hits stop counting: a multiple of the mean, and a number above it.
+/// Requests in flight above which hits stop counting: a multiple of the mean, and a number above it, which with more requests
+/// is a multiple of the deviation that chance gives them.
 const INFLIGHT_TIMES: f64 = 1.5;
 const INFLIGHT_ABOVE: f64 = 4.0;
+const INFLIGHT_ROOTS: f64 = 3.0;
+/// The same where the hit is next to nothing, above the least.
+const INFLIGHT_LITTLE: f64 = 2.0;
+/// One over the part of a prompt that is worth all of the bound.
+const OWN_TIMES: f64 = 4.0;
 
 /// Settings of `prefix_cache`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -135,9 +142,11 @@ struct Bounds {
     blocks_min: u32,
     blocks_max: u32,
     tokens_min: u32,
-    /// Most uncached tokens of late, and most requests in flight.
+    /// Most uncached tokens of late.
     work: f64,
+    /// Most requests in flight, this one included; and where the hit is next to nothing.
     inflight: f64,
+    inflight_little: f64,
 }
 
 impl Bounds {
@@ -148,6 +157,7 @@ impl Bounds {
             tokens_min: u32::MAX,
             work: 0.0,
             inflight: 1.0,
+            inflight_little: f64::INFINITY,
         };
         for candidate in candidates.iter() {
             let cached = candidate.cached;
@@ -155,13 +165,16 @@ impl Bounds {
             bounds.blocks_max = bounds.blocks_max.max(cached.blocks);
             bounds.tokens_min = bounds.tokens_min.min(cached.tokens);
             bounds.work += candidate.uncached.sum(candidates.now());
-            bounds.inflight += f64::from(candidate.inflight);
+            let inflight = f64::from(candidate.inflight);
+            bounds.inflight += inflight;
+            bounds.inflight_little = bounds.inflight_little.min(inflight + INFLIGHT_LITTLE);
         }
         #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
         let count = candidates.len() as f64;
         bounds.work *= (1.0 + WORK_AHEAD) / count;
         let mean = bounds.inflight / count;
-        bounds.inflight = (INFLIGHT_TIMES * mean).max(mean + INFLIGHT_ABOVE);
+        let above = INFLIGHT_ABOVE.max(INFLIGHT_ROOTS * mean.sqrt());
+        bounds.inflight = (INFLIGHT_TIMES * mean).max(mean + above);
         bounds
     }
 
@@ -169,10 +182,20 @@ impl Bounds {
         f64::from(candidate.inflight) + 1.0 > self.inflight
     }
 
+    /// Whether too many are in flight for what the candidate has beyond what most prompts and all candidates have. A quarter
+    /// of the prompt is worth all that is allowed, less is worth as much less.
+    fn is_too_crowded(&self, candidate: &Candidate<'_>) -> bool {
+        let cached = candidate.cached;
+        let own = cached.blocks.saturating_sub(cached.common.max(self.blocks_min));
+        let worth = (OWN_TIMES * f64::from(own) / f64::from(cached.of.max(1))).min(1.0);
+        let most = self.inflight_little + worth * (self.inflight - self.inflight_little).max(0.0);
+        f64::from(candidate.inflight) + 1.0 > most
+    }
+
     /// Whether what the candidate has of the prompt is worth that it is sent more.
     fn is_worth(&self, candidate: &Candidate<'_>, candidates: &Candidates<'_>) -> bool {
         let saved = f64::from(candidate.cached.tokens.saturating_sub(self.tokens_min));
-        !self.is_crowded(candidate) && candidate.uncached.sum(candidates.now()) <= self.work + saved
+        !self.is_too_crowded(candidate) && candidate.uncached.sum(candidates.now()) <= self.work + saved
     }
 
     /// How far the candidate is below the bound of work, as a share of it.

@@ -209,7 +209,8 @@ fn compare(steps: &[Step], idle: Option<u64>) {
     let mut pair = Pair {
         index: PrefixIndex::new(Limits {
             bytes_max: usize::MAX,
-            idle_max: idle.map(Duration::from_secs),
+            // Between two seconds, so that it does not matter that the index rounds.
+            idle_max: idle.map(|idle| Duration::from_millis(1000 * idle + 500)),
         }),
         naive: Naive::default(),
         idle,

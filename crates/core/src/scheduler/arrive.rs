@@ -179,14 +179,14 @@ impl Scheduler {
         };
         let mut hold = endpoint.begin(now, take.key, failed_open);
         let work = request.arrival.work.as_deref();
-        let pool = &mut self.pools[endpoint.pool_at];
         let what = Dispatched {
             work,
             cached: take.cached,
             live: request.plan.needs.meets(Needs::LIVE),
             predicts: request.plan.predicts,
         };
-        hold.load = endpoint.engine.dispatched(now, what, &pool.means);
+        let means = &self.pools[endpoint.pool_at].means;
+        hold.load = endpoint.engine.dispatched(now, what, means);
         if let Some(work) = work {
             self.prompt_sent(id, work, take.cached);
         }

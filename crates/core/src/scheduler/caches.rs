@@ -28,9 +28,22 @@ impl Scheduler {
         };
         let uncached = work.prompt_tokens.saturating_sub(cached);
         endpoint.uncached.add(now, f64::from(uncached));
+        // An engine that tells of its cache will say what it keeps of a prompt that it can be asked about.
+        let tells = endpoint.cache_told && !work.exact.is_empty();
+        let pool = endpoint.pool_at;
         if work.blocks.is_empty() {
             return;
         }
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.common.observe(&work.blocks);
+            pool.common_exact.observe(&work.exact);
+        }
+        if tells {
+            return;
+        }
+        let Some(endpoint) = self.endpoint_mut(id) else {
+            return;
+        };
         let told = endpoint
             .engine
             .last()

@@ -139,9 +139,9 @@ impl Scheduler {
         let endpoint = &mut self.endpoints[slot as usize];
         endpoint.removed = true;
         endpoint.probes = None;
-        endpoint.siblings = Arc::default();
         self.prefixes.cleared(slot);
         self.prefixes.set_capacity(slot, None);
+        endpoint.siblings = Arc::default();
         if endpoint.inflight == 0 {
             self.free.push(slot);
         } else {
@@ -160,7 +160,7 @@ impl Scheduler {
             let next = u32::try_from(self.routes.len()).unwrap_or(u32::MAX);
             let found = before.remove(&route.name);
             let id = found.unwrap_or(RouteId(next));
-            let plan = Plan::new(id, route, pools);
+            let plan = Plan::new(id, route, (pools, spec.zone.as_ref()));
             match self.routes.get_mut(id.0 as usize) {
                 Some(known) => known.reconfigure(plan),
                 None => self.routes.push(Route::new(plan)),

@@ -130,7 +130,7 @@ impl Scheduler {
             state: endpoint.describe(endpoint.kind(now), now),
             removed: endpoint.removed,
             inflight: endpoint.inflight,
-            weight: endpoint.effective_weight(now),
+            weight: endpoint.shown_weight(now),
             weight_override: (endpoint.weight_override)
                 .map(|(_, until)| until)
                 .filter(|until| until.is_none_or(|until| now < until)),

@@ -2,6 +2,7 @@
 
 use super::{Query, Scratch};
 use crate::policies::Cached;
+use crate::pool::Pool;
 use crate::prefix::BlockHash;
 use crate::work::Needs;
 
@@ -16,6 +17,7 @@ pub(super) fn look_up(query: &Query<'_>, scratch: &mut Scratch) {
         blocks: &work.blocks,
         tokens: work.block_tokens,
         prompt: work.prompt_tokens,
+        exact: false,
         of_told: work.exact.is_empty(),
     };
     seek(query, scratch, &learned);
@@ -23,6 +25,7 @@ pub(super) fn look_up(query: &Query<'_>, scratch: &mut Scratch) {
         let told = Chain {
             blocks: &work.exact,
             tokens: work.exact_tokens,
+            exact: true,
             of_told: true,
             ..learned
         };
@@ -37,8 +40,22 @@ struct Chain<'a> {
     tokens: u32,
     /// Tokens of the prompt.
     prompt: u32,
+    /// Whether they are blocks of tokens.
+    exact: bool,
     /// Whether it says something of engines that told all that they hold.
     of_told: bool,
+}
+
+impl Chain<'_> {
+    /// How many of the blocks most prompts of the pool begin with.
+    fn common(&self, pool: &Pool) -> u32 {
+        let common = if self.exact {
+            &pool.common_exact
+        } else {
+            &pool.common
+        };
+        common.blocks(self.blocks)
+    }
 }
 
 /// Notes who has the beginning of `chain`, where that is more than is known already.
@@ -48,13 +65,23 @@ fn seek(query: &Query<'_>, scratch: &mut Scratch, chain: &Chain<'_>) {
         return;
     }
     let of = u32::try_from(chain.blocks.len()).unwrap_or(u32::MAX);
+    let mut common = (usize::MAX, 0);
     let last = chain.prompt.saturating_sub(1);
     for (place, cached) in scratch.live.iter().zip(&mut scratch.cached) {
         let slot = query.plan.candidates[*place].endpoint.slot;
         let blocks = scratch.matches.blocks(slot);
         let tokens = blocks.saturating_mul(chain.tokens).min(last);
         if tokens > cached.tokens && (chain.of_told || !query.endpoints[slot as usize].cache_told) {
-            *cached = Cached { blocks, of, tokens };
+            let at = query.endpoints[slot as usize].pool_at;
+            if common.0 != at {
+                common = (at, query.pools.get(at).map_or(0, |pool| chain.common(pool)));
+            }
+            *cached = Cached {
+                blocks,
+                of,
+                tokens,
+                common: common.1,
+            };
         }
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, how: (bool, bool)
         counted,
         target: Some(turn),
         endpoint: None,
+        auto: false,
         last: None,
     };
     let Some(live) = serve(query, scratch, (target, run), &mut turns) else {
@@ -69,7 +70,14 @@ fn serve(
         weight.is_some_and(|weight| weight != Weight::ONE && weight != Weight::ZERO)
     });
     set_penalties(query, scratch, run.clone());
-    let live = if weighted {
+    let live = if query.plan.targets[target].pool.auto_weight
+        && weigh_by_load(query, scratch, (all.start, run.clone()))
+    {
+        let turn = inside.map_or(0, |inside| inside.credits.next(&scratch.endpoints));
+        turns.endpoint = Some(turn);
+        turns.auto = true;
+        run.start + turn
+    } else if weighted {
         for place in run.clone() {
             let candidate = scratch.live[place];
             let weight = query.live_endpoint(candidate)?.effective_weight(query.now);
@@ -91,6 +99,41 @@ fn serve(
     let inner = u32::try_from(scratch.live[live] - all.start).unwrap_or(u32::MAX);
     turns.last = Some((u16::try_from(target).unwrap_or(u16::MAX), inner));
     Some(live)
+}
+
+/// Fills in the weights of a target's live candidates that follow their load. Where one tells nothing, or has its weight by
+/// hand, the mean of the others stands for its load. False if no engine tells anything.
+fn weigh_by_load(
+    query: &Query<'_>,
+    scratch: &mut Scratch,
+    (start, run): (usize, std::ops::Range<usize>),
+) -> bool {
+    let factor = |endpoint: &crate::endpoint::Endpoint| {
+        let told = endpoint.engine.dynamic().factor();
+        told.filter(|_| endpoint.weight_by_hand(query.now).is_none())
+    };
+    let endpoints = || {
+        let live = scratch.live[run.clone()].iter();
+        live.filter_map(|place| Some((*place, query.live_endpoint(*place)?)))
+    };
+    let (mut sum, mut told) = (0.0, 0.0);
+    for known in endpoints().filter_map(|(_, endpoint)| factor(endpoint)) {
+        sum += known;
+        told += 1.0;
+    }
+    if told == 0.0 {
+        return false;
+    }
+    let members = &mut scratch.endpoints;
+    for (place, endpoint) in scratch.live[run.clone()]
+        .iter()
+        .filter_map(|place| Some((*place, query.live_endpoint(*place)?)))
+    {
+        let weight = endpoint.effective_weight(query.now);
+        let weight = weight.times(factor(endpoint).unwrap_or(sum / told));
+        members.push(u32::try_from(place - start).unwrap_or(u32::MAX), weight.0);
+    }
+    true
 }
 
 /// Fewest (in flight + penalty); among equals the first after the one chosen last.

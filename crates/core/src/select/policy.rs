@@ -19,6 +19,7 @@ pub(super) fn choose(query: &Query<'_>, scratch: &mut Scratch, rng: &mut Rng) ->
     if scratch.scored.is_empty() {
         return None;
     }
+    modify(query, scratch);
     let weights: f64 = (scratch.scored.iter())
         .map(|scored| query.plan.scorers[scored.policy].weight)
         .sum();
@@ -81,6 +82,21 @@ fn score(query: &Query<'_>, scratch: &mut Scratch, draw: f64) -> Option<(usize, 
         belongs = belongs.or(home.map(|home| (policy, home)));
     }
     belongs
+}
+
+/// Lets the modifiers change the totals.
+fn modify(query: &Query<'_>, scratch: &mut Scratch) {
+    if query.plan.modifiers.is_empty() {
+        return;
+    }
+    scratch.factors.resize(scratch.live.len(), 1.0);
+    let candidates = query.candidates(&scratch.live);
+    for modifier in &query.plan.modifiers {
+        modifier.modify(&candidates, &mut scratch.factors);
+    }
+    for (total, factor) in scratch.totals.iter_mut().zip(&scratch.factors) {
+        *total *= factor;
+    }
 }
 
 /// Whether the session is sent elsewhere than where it belongs among all candidates of the serving order that do

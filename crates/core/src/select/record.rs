@@ -34,6 +34,7 @@ pub(crate) fn decision(query: &Query<'_>, scratch: &Scratch, take: Option<&Take>
         total: live
             .and_then(|place| scratch.totals.get(place).copied())
             .unwrap_or(0.0),
+        factor: live.map_or(1.0, |place| factor(scratch, place)),
         parts: live
             .map(|place| parts(query, scratch, place).collect())
             .unwrap_or_default(),
@@ -67,6 +68,7 @@ pub(crate) fn explanation(query: &Query<'_>, scratch: &Scratch, take: Option<&Ta
                 parts: among_live
                     .map(|at| parts(query, scratch, at).collect())
                     .unwrap_or_default(),
+                factor: among_live.map_or(1.0, |at| factor(scratch, at)),
                 total: among_live
                     .and_then(|at| scratch.totals.get(at).copied())
                     .unwrap_or(0.0),
@@ -86,8 +88,14 @@ fn runner_up(query: &Query<'_>, scratch: &Scratch, place: usize) -> RunnerUp {
         target: candidate.target,
         endpoint: candidate.endpoint,
         total: scratch.totals[place],
+        factor: factor(scratch, place),
         parts: parts(query, scratch, place).collect(),
     }
+}
+
+/// By what modifiers multiplied the total of the live candidate at `place`.
+fn factor(scratch: &Scratch, place: usize) -> f64 {
+    scratch.factors.get(place).copied().unwrap_or(1.0)
 }
 
 /// What each policy that scored gave the live candidate at `place`.

@@ -166,6 +166,54 @@ impl Ledger {
     }
 }
 
+/// Turns by weights that change all the time: smooth weighted round-robin, whose credits outlive a change of weights. A
+/// [`Book`] starts a new sequence instead, with the heaviest, which sparse requests would never get beyond.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Credits(Vec<f64>);
+
+impl Credits {
+    /// Index into `members` of who is next: the largest credit after the turn's shares are handed out.
+    pub(crate) fn next(&self, members: &Members) -> usize {
+        let sum = sum_of(members);
+        let mut best: Option<(usize, f64)> = None;
+        for (index, (place, weight)) in members.places.iter().zip(&members.weights).enumerate() {
+            let credit = self.of(*place) + share(*weight, sum);
+            if best.is_none_or(|(_, most)| credit > most) {
+                best = Some((index, credit));
+            }
+        }
+        best.map_or(0, |(index, _)| index)
+    }
+
+    pub(crate) fn advance(&mut self, members: &Members, chosen: usize) {
+        let sum = sum_of(members);
+        for (index, (place, weight)) in members.places.iter().zip(&members.weights).enumerate() {
+            let place = *place as usize;
+            if self.0.len() <= place {
+                self.0.resize(place + 1, 0.0);
+            }
+            self.0[place] += share(*weight, sum) - if index == chosen { 1.0 } else { 0.0 };
+        }
+    }
+
+    fn of(&self, place: u32) -> f64 {
+        self.0.get(place as usize).copied().unwrap_or(0.0)
+    }
+}
+
+fn sum_of(members: &Members) -> u64 {
+    let sum = members
+        .weights
+        .iter()
+        .fold(0_u64, |sum, weight| sum.saturating_add(*weight));
+    sum.max(1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
+fn share(weight: u64, of: u64) -> f64 {
+    weight as f64 / of as f64
+}
+
 /// Turns of a route's targets, and of the endpoints inside each.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
@@ -178,6 +226,8 @@ pub(crate) struct Shares {
 pub(crate) struct Inside {
     /// By endpoint weight.
     pub(crate) endpoints: Ledger,
+    /// By weights that follow the load.
+    pub(crate) credits: Credits,
     /// Place of the endpoint chosen last; ties go on after it.
     pub(crate) last: Option<u32>,
 }

@@ -11,6 +11,8 @@ mod fallback;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod only;
 #[cfg(test)]
 mod properties;
@@ -24,5 +26,7 @@ mod reload;
 mod shares;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod told;
 #[cfg(test)]
 mod world;

@@ -1,7 +1,8 @@
 //! What a stream remembers of its prompt, for the case that nobody says what it cost.
 
 use bytes::Bytes;
-use weighbridge_wire::prompt_tokens;
+use weighbridge_core::work::Work;
+use weighbridge_wire::{Api, prompt_tokens};
 
 /// Largest body that is kept until the stream ends. Few streams need it, so the work is left to these, and the memory of
 /// many open streams stays small.
@@ -9,18 +10,20 @@ const KEPT_MAX: usize = 4 * 1024;
 
 /// A prompt whose tokens may have to be estimated.
 pub(crate) enum Prompt {
-    Body(Box<[u8]>),
+    Body(Api, Box<[u8]>),
     Estimated(u64),
 }
 
 impl Prompt {
-    /// Of a request's body.
-    pub(crate) fn of(body: &Bytes) -> Self {
-        if body.len() <= KEPT_MAX {
+    /// Of a request: its body, and what was found out of it already.
+    pub(crate) fn of((api, body): (Api, &Bytes), work: Option<&Work>) -> Self {
+        if let Some(work) = work.filter(|work| work.prompt_tokens > 0) {
+            Self::Estimated(u64::from(work.prompt_tokens))
+        } else if body.len() <= KEPT_MAX {
             // A copy, because the piece may keep all of a much larger buffer.
-            Self::Body((&**body).into())
+            Self::Body(api, (&**body).into())
         } else {
-            Self::Estimated(prompt_tokens(body))
+            Self::Estimated(prompt_tokens(api, body))
         }
     }
 
@@ -32,7 +35,7 @@ impl Prompt {
     /// Its tokens.
     pub(crate) fn tokens(&self) -> u64 {
         match self {
-            Self::Body(body) => prompt_tokens(body),
+            Self::Body(api, body) => prompt_tokens(*api, body),
             Self::Estimated(tokens) => *tokens,
         }
     }

@@ -73,7 +73,9 @@ fn count_whole(run: &mut Run, bytes: &Bytes) {
     let api = run.intake.api;
     run.flight.record.usage = body_usage(api, bytes);
     if run.flight.record.usage.is_none()
-        && let Some(usage) = estimated_usage(api, bytes, || Prompt::of(&run.intake.body).tokens())
+        && let Some(usage) = estimated_usage(api, bytes, || {
+            Prompt::of((api, &run.intake.body), run.intake.work.as_deref()).tokens()
+        })
     {
         run.flight.record.usage = Some(usage);
         run.flight.record.usage_estimated = true;
@@ -143,7 +145,7 @@ fn relayed(run: Run, upstream: Arc<Upstream>, status: StatusCode, rest: Rest) ->
                 body,
                 observer: Some(observer),
                 unasked,
-                prompt: Prompt::of(&run.intake.body),
+                prompt: Prompt::of((api, &run.intake.body), run.intake.work.as_deref()),
                 deadlines,
             };
             let status = if head_sent { 200 } else { status.as_u16() };

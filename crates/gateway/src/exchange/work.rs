@@ -117,8 +117,15 @@ fn abilities(api: Api, needs: prompt::Needs) -> Abilities {
 }
 
 fn asked_by_headers(needs: Needs, headers: &HeaderMap, work: &mut Work) -> Result<(), Box<ErrorBody>> {
-    if let Some(said) = header(headers, PRIORITY)? {
-        work.priority = priority(said).ok_or_else(|| wrong(PRIORITY, "P0, P1, P2 or P3"))?;
+    // Rules about labels look at it. Elsewhere it may be another system's.
+    let said = headers.get(PRIORITY).and_then(|value| value.to_str().ok());
+    match said.map(str::trim).filter(|said| !said.is_empty()) {
+        None => {}
+        Some(said) => match priority(said) {
+            Some(priority) => work.priority = priority,
+            None if needs.meets(Needs::LABELS) => return Err(wrong(PRIORITY, "P0, P1, P2 or P3")),
+            None => {}
+        },
     }
     if needs.meets(Needs::OBJECTIVE) {
         work.objective = Objective {

@@ -4,7 +4,7 @@
 //! message, and then with one whose number is -1. A request is a connection of its own, so that the answers to one
 //! that is not wanted any more never come between those to the next.
 
-use super::link::{Link, LinkError};
+use super::link::{ANSWER, Link, LinkError};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -15,8 +15,6 @@ use weighbridge_wire::zmtp::Role;
 
 /// Messages that may wait to be taken.
 const QUEUE: usize = 16;
-/// Longest silence of a publisher that was asked. It looks at its replay socket between two batches, at least every 100 ms.
-const SILENCE: Duration = Duration::from_secs(10);
 /// Waits before the second and later tries; an engine that starts may publish before it listens for replays.
 const AGAIN: [Duration; 3] = [
     Duration::from_millis(200),
@@ -79,9 +77,9 @@ async fn run(place: &Place, from: u64, replies: &mpsc::Sender<Reply>) -> Result<
     };
     link.send(&[b"", &from.to_be_bytes()]).await?;
     loop {
-        let message = timeout(SILENCE, link.receive())
+        let message = timeout(ANSWER, link.receive())
             .await
-            .map_err(|_| LinkError::HandshakeTime)??;
+            .map_err(|_| LinkError::AnswerTime)??;
         if replies.send(Reply::Message(message)).await.is_err() {
             return Ok(());
         }

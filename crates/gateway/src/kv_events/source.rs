@@ -76,7 +76,7 @@ async fn listen(place: &Place, links: &mpsc::Sender<Link>, status: &Arc<Status>)
                     let opened: Result<Link, LinkError> = Link::open(stream, Role::Subscriber).await;
                     match opened {
                         Ok(link) => drop(links.send(link).await),
-                        Err(error) => status.failed(&format!("a connection from {peer}: {error}")),
+                        Err(error) => status.failed(&format!("a connection from {}: {error}", peer.ip())),
                     }
                     drop(permit);
                 });

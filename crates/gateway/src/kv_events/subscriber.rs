@@ -95,6 +95,10 @@ impl Subscriber {
                 }
                 Next::Published(Err(error)) => {
                     self.link = None;
+                    // One that is away has nothing new to tell; whether it is the same is asked when it is back.
+                    if !self.follower.asking() {
+                        self.due = None;
+                    }
                     self.status.disconnected(&error.to_string());
                     lost.notify_one();
                 }

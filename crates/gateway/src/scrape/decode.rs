@@ -32,12 +32,9 @@ pub(super) fn read(page: &Page, upstream: &Upstream, body: &[u8]) -> Result<Foun
     match page.source {
         Source::Engine => {
             let names = upstream.pool.names.as_deref();
-            let rank = upstream
-                .rank
-                .and_then(|rank| usize::try_from(rank).ok())
-                .unwrap_or(0);
-            let reading =
-                names.and_then(|names| metrics::read(body, names, upstream.ranks).into_iter().nth(rank));
+            let ranks = u16::try_from(upstream.ranks).unwrap_or(u16::MAX);
+            let rank = upstream.rank.unwrap_or(0) as usize;
+            let reading = names.and_then(|names| metrics::read(body, names, ranks).into_iter().nth(rank));
             match reading.filter(|reading| !reading.is_empty()) {
                 Some(reading) => Ok(Found {
                     values: reading.values,

@@ -20,7 +20,7 @@ impl Loop<'_> {
         let number = index as usize % self.routers.len();
         if let Router::Scheduler(replica) = &self.routers[number] {
             let request = (index, &self.workload.requests[index as usize]);
-            let event = replica.arrival(request, self.workload.block_tokens, None);
+            let event = replica.arrival(request, self.workload, None);
             return self.tell(number, event);
         }
         self.place(number, index)
@@ -296,10 +296,10 @@ impl Loop<'_> {
     fn fall_back(&mut self, replica: usize, (request, route): (RequestId, RouteId)) {
         let index = index_of(request);
         let what = (index, &self.workload.requests[index as usize]);
-        let block_tokens = self.workload.block_tokens;
+        let workload = self.workload;
         if let Some(event) = self
             .scheduler(replica)
-            .map(|router| router.arrival(what, block_tokens, Some(route)))
+            .map(|router| router.arrival(what, workload, Some(route)))
         {
             self.todo.push_back((replica, event));
         }

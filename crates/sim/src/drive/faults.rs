@@ -93,6 +93,8 @@ impl Loop<'_> {
         let engine = &self.engines[pool];
         let place = self.slots.add((pool, fault.endpoint.clone()), engine, self.now);
         self.slots.slots[place].up = false;
+        let price = self.spec.pools[pool].price;
+        self.slots.slots[place].run.price = price.map(|price| (price.input, price.output));
         self.plan(self.now + engine.start, Due::Joins(place));
         Ok(())
     }

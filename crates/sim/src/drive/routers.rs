@@ -1,7 +1,7 @@
 //! Replicas of the gateway: the product's scheduler, or a yardstick in its place.
 
 use super::{Baseline, DriveError, Setup};
-use crate::workload::Request;
+use crate::workload::{Request, Workload};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,10 +43,17 @@ pub(super) struct Replica {
     pub(super) needs: Needs,
 }
 
-/// What a request asks of an engine.
-fn work(request: &Request, block_tokens: u32) -> Work {
+/// What a request asks of an engine. Each tenant has an adapter of its own, where routes look at adapters.
+fn work(request: &Request, workload: &Workload, needs: Needs) -> Work {
+    let block_tokens = workload.block_tokens;
     let blocks = request.prompt_blocks(block_tokens).iter();
+    let class = workload.classes.get(usize::from(request.class));
+    let tenant = workload.tenants.get(usize::from(request.tenant));
     Work {
+        class: class
+            .filter(|_| needs.meets(Needs::CLASS))
+            .map(|class| class.name.clone()),
+        adapter: tenant.filter(|_| needs.meets(Needs::ADAPTER)).cloned(),
         prompt_tokens: request.prompt_tokens,
         blocks: blocks.map(|block| BlockHash(*block)).collect(),
         block_tokens,
@@ -127,10 +134,13 @@ impl Replica {
     pub(super) fn arrival(
         &self,
         (index, request): (u32, &Request),
-        block_tokens: u32,
+        workload: &Workload,
         route: Option<RouteId>,
     ) -> Event {
-        let work = self.needs.work().then(|| Arc::new(work(request, block_tokens)));
+        let work = self
+            .needs
+            .work()
+            .then(|| Arc::new(work(request, workload, self.needs)));
         Event::Arrive(Arrival {
             request: RequestId(u64::from(index)),
             route: route.unwrap_or(self.route),

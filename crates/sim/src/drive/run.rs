@@ -48,6 +48,12 @@ pub(super) enum Due {
     },
 }
 
+/// Whether an endpoint is in another zone than `own`, by its label; none: one of the two is not known.
+fn elsewhere(own: Option<&str>, endpoint: &EndpointSpec) -> Option<bool> {
+    let label = endpoint.labels.iter().find(|(name, _)| **name == *"zone");
+    label.zip(own).map(|((_, zone), own)| **zone != *own)
+}
+
 /// An attempt under way.
 #[derive(Clone, Copy)]
 pub(super) struct Flight {
@@ -113,7 +119,11 @@ impl<'a> Loop<'a> {
         for (pool, (of, engine)) in spec.pools.iter().zip(&engines).enumerate() {
             let add = |endpoint: &EndpointSpec| {
                 let name = (of.name.clone(), endpoint.name.clone());
-                slots.add((pool, name), engine, Duration::ZERO)
+                let place = slots.add((pool, name), engine, Duration::ZERO);
+                let run = &mut slots.slots[place].run;
+                run.price = of.price.map(|price| (price.input, price.output));
+                run.elsewhere = elsewhere(spec.zone.as_deref(), endpoint);
+                place
             };
             places.push(of.endpoints.iter().map(add).collect());
         }

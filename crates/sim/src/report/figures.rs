@@ -428,6 +428,21 @@ fn costs() -> Vec<Figure> {
                 }),
             ),
             fleet(
+                "token_cost",
+                "cost of tokens",
+                (Unit::Money, Less),
+                ("Tokens times the prices of their pools.", |f| f.token_cost),
+            ),
+            fleet(
+                "cross_zone_share",
+                "to other zones",
+                (Unit::Share, Less),
+                (
+                    "Share of the attempts that went to an endpoint in another zone than the gateway's.",
+                    |f| f.cross_zone_share,
+                ),
+            ),
+            fleet(
                 "preemptions",
                 "preemptions",
                 (Unit::Count, Less),

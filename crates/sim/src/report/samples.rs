@@ -117,6 +117,8 @@ fn endpoint(name: &str, (seed, place): (u64, usize)) -> EndpointRun {
         name: format!("e{place}").into(),
         gpus: 2,
         gpu_hour: 2.5,
+        price: None,
+        elsewhere: None,
         in_service: Duration::from_secs(300),
         busy: Duration::from_secs(200),
         attempts: 50 + place as u64,

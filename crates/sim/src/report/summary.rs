@@ -117,6 +117,10 @@ pub struct FleetUse {
     pub cost: Option<f64>,
     /// Cost per million tokens of answers.
     pub cost_per_million_output_tokens: Option<f64>,
+    /// What the tokens of prompts and answers cost by the prices of the pools; none: no pool has one.
+    pub token_cost: Option<f64>,
+    /// Share of the attempts that went into another zone; none: no zone is known.
+    pub cross_zone_share: Option<f64>,
     /// Times that a running sequence lost its cache and had to start over.
     pub preemptions: u64,
 }
@@ -362,9 +366,35 @@ impl FleetUse {
             busy_share: ratio(busy, gpu_seconds),
             cost: priced.then_some(cost),
             cost_per_million_output_tokens: priced.then(|| ratio(cost * 1e6, output as f64)).flatten(),
+            token_cost: token_cost(run),
+            cross_zone_share: cross_zone_share(run),
             preemptions: run.endpoints.iter().map(|endpoint| endpoint.preemptions).sum(),
         }
     }
+}
+
+fn token_cost(run: &Run) -> Option<f64> {
+    let cost = |endpoint: &EndpointRun| {
+        let (input, output) = endpoint.price?;
+        let prompt = endpoint.uncached_tokens + endpoint.cached_tokens;
+        Some((prompt as f64 * input + endpoint.output_tokens as f64 * output) / 1e6)
+    };
+    run.endpoints
+        .iter()
+        .filter_map(cost)
+        .reduce(|sum, cost| sum + cost)
+}
+
+fn cross_zone_share(run: &Run) -> Option<f64> {
+    let attempts = |elsewhere: bool| -> u64 {
+        let there = run
+            .endpoints
+            .iter()
+            .filter(|endpoint| endpoint.elsewhere == Some(elsewhere));
+        there.map(|endpoint| endpoint.attempts).sum()
+    };
+    let (away, home) = (attempts(true), attempts(false));
+    ratio(away as f64, (away + home) as f64)
 }
 
 /// The busiest and the idlest endpoint's rate ÷ the mean of all endpoints' rates.

@@ -14,7 +14,7 @@ use crate::field::{Known, named};
 use crate::fleet::{fleet, largest_share, under};
 use std::time::Duration;
 use weighbridge_sim::coefficients::Coefficients;
-use weighbridge_sim::drive::Baseline;
+use weighbridge_sim::drive::{Baseline, Setup};
 use weighbridge_sim::engine::Settings;
 use weighbridge_sim::outcome::Run;
 use weighbridge_sim::workload::{Request, Workload};
@@ -53,8 +53,8 @@ fn workload(clients: u32) -> Workload {
     }
 }
 
-/// The hot spot under a yardstick.
-pub(crate) fn run(clients: u32, make: &dyn Fn(Known) -> Box<dyn Baseline>) -> Run {
+/// The upstreams, and the clients' requests.
+pub(crate) fn scene(clients: u32) -> (Setup, Workload) {
     let settings = Settings {
         coefficients: Coefficients {
             memory_s: 0.0,
@@ -73,8 +73,13 @@ pub(crate) fn run(clients: u32, make: &dyn Fn(Known) -> Box<dyn Baseline>) -> Ru
         max_num_batched_tokens: 1_000_000,
         ..Settings::default()
     };
-    let setup = fleet(UPSTREAMS, &settings, NEVER);
-    under(make(Known::new(16, 3)), &setup, &workload(clients))
+    (fleet(UPSTREAMS, &settings, NEVER), workload(clients))
+}
+
+/// The hot spot under a yardstick.
+pub(crate) fn run(clients: u32, make: &dyn Fn(Known) -> Box<dyn Baseline>) -> Run {
+    let (setup, workload) = scene(clients);
+    under(make(Known::new(16, 3)), &setup, &workload)
 }
 
 fn share(clients: u32, name: &str) -> f64 {

@@ -4,8 +4,8 @@ use crate::fleet::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weighbridge_core::Time;
-use weighbridge_core::engine::decay::{Average, Rate};
-use weighbridge_core::engine::{Facts, Forecast, Inputs, Model};
+use weighbridge_core::engine::decay::{Average, Rate, fade};
+use weighbridge_core::engine::{Facts, Forecast, Inputs, Model, pressure};
 use weighbridge_sim::drive::{Baseline, Chooser, FaultKind, Seen, run};
 use weighbridge_sim::workload::Request;
 
@@ -39,13 +39,15 @@ impl Baseline for Watched {
         let seen = &candidates[place];
         let endpoint = seen.endpoint;
         let tokens = f64::from(request.prompt_tokens);
-        let speed = self.speeds[endpoint].toward(time(now), (&self.pool, 2000.0));
+        let own = &self.speeds[endpoint];
+        let pool = self.pool.per_second().unwrap_or(2000.0);
+        let speed = own.toward(pool, fade(time(now), own.newest()));
         let facts = Facts {
             ahead: (self.ahead[endpoint] / speed) as f32,
             own: (tokens / speed) as f32,
             waiting: seen.waiting as f32,
             running: seen.running as f32,
-            kv_usage: seen.kv_usage as f32,
+            pressure: pressure(seen.kv_usage) as f32,
             ..Facts::default()
         };
         self.ahead[endpoint] += tokens;

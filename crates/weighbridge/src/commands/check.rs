@@ -33,11 +33,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         as_text(&checked)
     };
     output(&text)?;
-    checked.map(drop).map_err(|problems| {
+    let loaded = checked.map_err(|problems| {
         let count = problems.count();
         let noun = if count == 1 { "problem" } else { "problems" };
         Failure::BadInput(format!("{}: {count} {noun}", path.display()))
-    })
+    })?;
+    // What only the gateway can read.
+    weighbridge_gateway::tokens::check(&loaded.config)
+        .map_err(|problem| Failure::BadInput(format!("{}: {problem}", path.display())))
 }
 
 fn as_json(checked: &Result<Loaded, Problems>) -> String {
@@ -103,7 +106,14 @@ fn summary(config: &Config) -> String {
                 .filter_map(|target| config.pools.get(target.pool))
         };
         let endpoints: usize = pools().map(|pool| pool.endpoints.len()).sum();
-        let policies: Vec<&str> = route.policies.configs().map(|policy| policy.name()).collect();
+        let scorers = route.policies.configs();
+        let scorers = scorers.map(|policy| match policy.weight() {
+            1.0 => policy.name().to_owned(),
+            weight => format!("{} {weight}", policy.name()),
+        });
+        let modifiers = route.policies.modifiers();
+        let modifiers = modifiers.map(|modifier| modifier.name().to_owned());
+        let policies: Vec<String> = scorers.chain(modifiers).collect();
         let policies = if policies.is_empty() {
             String::new()
         } else {

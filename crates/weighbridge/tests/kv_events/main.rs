@@ -8,6 +8,7 @@
     reason = "this file holds tests only"
 )]
 
+mod exact;
 mod following;
 mod hostile;
 #[allow(dead_code, reason = "each area uses its own part")]

@@ -13,6 +13,8 @@ mod choice;
 mod event_log;
 mod found;
 mod held;
+mod prefix;
+mod prefixes;
 mod round_robin;
 mod sessions;
 #[allow(dead_code, reason = "each area uses its own part")]

@@ -1,9 +1,13 @@
 //! What the scheduler is told of a request's work: nothing where no policy looks at it.
 
+use crate::prefix::{self, conversation};
 use crate::shared::{SOON, options, pool};
 use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
 use weighbridge_core::Event;
 use weighbridge_core::event::{Ended, Spent};
+use weighbridge_core::work::Work;
 use weighbridge_test_engine::Upstream;
 use weighbridge_test_engine::client::{Request, chat, chat_stream, messages_stream};
 use weighbridge_test_engine::harness::Gateway;
@@ -97,4 +101,47 @@ fn nothing_is_told_where_no_policy_looks() {
         .iter()
         .filter(|event| matches!(event, Event::Arrive(arrival) if arrival.work.is_some()));
     assert_eq!(works.count(), 0);
+}
+
+/// What the scheduler is told of the work of these bodies.
+fn works(bodies: &[String]) -> Vec<Arc<Work>> {
+    let upstream = Upstream::start("A");
+    let events = told(&prefix::yaml(&[&upstream]), |gateway| {
+        bodies.iter().map(|body| prefix::ask(gateway, body)).collect()
+    });
+    let arrived = events.into_iter().filter_map(|event| match event {
+        Event::Arrive(arrival) => Some(arrival.work.unwrap()),
+        _ => None,
+    });
+    arrived.collect()
+}
+
+#[test]
+fn a_turn_more_keeps_all_blocks_and_other_tools_none() {
+    let mut bodies: Vec<_> = (1..=10).map(|turns| conversation(3, turns)).collect();
+    let tool = |name: &str| json!([{"type": "function", "function": {"name": name, "description": format!("{name}: {}", prefix::page(1))}}]);
+    for name in ["weather", "whether"] {
+        let mut with = conversation(3, 10);
+        with["tools"] = tool(name);
+        with["max_completion_tokens"] = json!(77);
+        bodies.push(with);
+    }
+    let bodies: Vec<_> = bodies.iter().map(|body| body.to_string()).collect();
+    let works = works(&bodies);
+    for (turn, later) in works[..10].iter().zip(&works[1..10]) {
+        assert!(turn.blocks.len() > 5 && later.blocks.len() > turn.blocks.len() + 5);
+        assert!(later.blocks.starts_with(&turn.blocks));
+        assert!(later.prompt_tokens > turn.prompt_tokens);
+    }
+    for work in &works {
+        let in_blocks = u64::from(work.block_tokens) * work.blocks.len() as u64;
+        let of = u64::from(work.prompt_tokens);
+        assert!(in_blocks.abs_diff(of) * 10 < of, "{in_blocks} of {of} tokens");
+    }
+    let [.., without, one, other] = &works[..] else {
+        panic!("{} requests", works.len());
+    };
+    assert_ne!(one.blocks[0], other.blocks[0]);
+    assert_ne!(one.blocks[0], without.blocks[0]);
+    assert_eq!((without.max_tokens, one.max_tokens), (None, Some(77)));
 }

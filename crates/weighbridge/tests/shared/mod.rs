@@ -19,7 +19,7 @@ pub(crate) fn gateway(yaml: &str) -> Gateway {
     Gateway::start_with(&options(yaml))
 }
 
-/// One entry of `pools`, without probes, its endpoints named after the upstreams. `more` are further keys, one a line.
+/// One entry of `pools`, without probes and without reading metrics, its endpoints named after the upstreams. `more` are further keys, one a line.
 pub(crate) fn pool(name: &str, upstreams: &[&Upstream], more: &[&str]) -> String {
     let endpoints: Vec<_> = upstreams
         .iter()
@@ -27,7 +27,11 @@ pub(crate) fn pool(name: &str, upstreams: &[&Upstream], more: &[&str]) -> String
         .collect();
     let mut text = format!("  - name: {name}\n    endpoints: [{}]\n", endpoints.join(", "));
     let mut lines = more.to_vec();
-    for (key, line) in [("kind:", "kind: vllm"), ("health:", "health: false")] {
+    for (key, line) in [
+        ("kind:", "kind: vllm"),
+        ("health:", "health: false"),
+        ("scrape:", "scrape: false"),
+    ] {
         if !more.iter().any(|given| given.starts_with(key)) {
             lines.push(line);
         }

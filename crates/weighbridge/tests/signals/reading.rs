@@ -4,8 +4,9 @@ use crate::shared::*;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use weighbridge_test_engine::certificates::Authority;
 use weighbridge_test_engine::harness::Gateway;
-use weighbridge_test_engine::upstream::Record;
+use weighbridge_test_engine::upstream::{Record, TlsFront, TlsOptions};
 use weighbridge_test_engine::{Upstream, eventually};
 
 /// Reads ten times a second, so that what is older than 0.3 s is stale.
@@ -123,10 +124,11 @@ fn what_an_engine_says_is_shown_with_its_age() {
         > 0.0));
     a.set_metrics_status(200);
     assert!(eventually(SOON, || tells(&gateway, "A")));
-    let log = gateway.stderr();
+    let told = |words: &str| eventually(SOON, || gateway.stderr().contains(words));
     assert!(
-        log.contains("metrics cannot be read") && log.contains("metrics are read again"),
-        "{log}"
+        told("metrics cannot be read") && told("metrics are read again"),
+        "{}",
+        gateway.stderr()
     );
 }
 
@@ -151,11 +153,17 @@ fn pages_are_asked_for_on_one_connection_with_the_credentials_of_the_pool() {
 #[test]
 fn only_who_has_metrics_is_asked_and_nobody_who_shall_not_be() {
     let [a, b, c, d] = Upstream::start_all(["A", "B", "C", "D"]);
-    let pools = pool("a", &[&a], &["kind: generic"])
-        + &pool("b", &[&b], &["scrape: false"])
-        + &pool("c", &[&c], &["kind: openai"])
-        + &pool("d", &[&d], &["kind: trtllm", FAST]);
-    let gateway = gateway(&format!("pools:\n{pools}"));
+    let pool = |upstream: &Upstream, more: &str| {
+        format!(
+            "  - {{name: {}, health: false, {more}, endpoints: [{{name: {}, url: \"{}\"}}]}}\n",
+            upstream.name().to_lowercase(),
+            upstream.name(),
+            upstream.url()
+        )
+    };
+    let pools =
+        pool(&a, "kind: generic") + &pool(&b, "kind: vllm, scrape: false") + &pool(&c, "kind: openai");
+    let gateway = gateway(&format!("pools:\n{pools}{}", pool(&d, "kind: trtllm")));
     assert!(eventually(SOON, || !pages(&d).is_empty()));
     assert_eq!(pages(&d)[0].target, "/prometheus/metrics");
     for upstream in [&a, &b, &c] {
@@ -199,7 +207,7 @@ fn gpus_are_read_from_their_exporter_which_gets_no_key() {
     assert!(eventually(SOON, || both() && tells(&gateway, "A")));
     assert_eq!(signals(&gateway, "A", "gpu_memory"), 0.25);
     assert_eq!(shown(&gateway, "B")["gpu"]["stale"], false);
-    assert_eq!(shown(&gateway, "B")["engine"]["stale"], true);
+    assert!(eventually(SOON, || shown(&gateway, "B")["engine"]["stale"] == true));
     let log = pages(&exporter);
     assert!(
         log.iter().all(|page| page.conn == log[0].conn),
@@ -290,4 +298,58 @@ fn the_engine_of_this_program_is_read() {
     );
     engine.kill().unwrap();
     engine.wait().unwrap();
+}
+
+/// A peer that would rather speak HTTP/2 is read over HTTP/1.1, whose connection is kept.
+#[test]
+fn over_tls_one_connection_is_kept_too() {
+    let upstream = Upstream::start("A");
+    upstream.set_metrics(page());
+    let folder = tempfile::tempdir().unwrap();
+    let engines = Authority::new("engines");
+    let ca = engines.write(folder.path(), "ca");
+    let options = TlsOptions {
+        identity: &engines.issue(&["127.0.0.1"]),
+        clients: None,
+        alpn: &["h2", "http/1.1"],
+    };
+    let front = TlsFront::start(&upstream, &options);
+    let gateway = gateway(&format!(
+        "pools:\n  - {{name: r, kind: vllm, health: false, {FAST}, api_key: sk-engine, tls: {{ca: '{}'}}, \
+         endpoints: [{{name: A, url: '{}'}}]}}\n",
+        ca.display(),
+        front.url()
+    ));
+    assert!(eventually(SOON, || pages(&upstream).len() >= 5 && tells(&gateway, "A")));
+    let log = pages(&upstream);
+    assert!(
+        log.iter()
+            .all(|page| page.conn == log[0].conn && page.version != "HTTP/2"),
+        "{log:?}"
+    );
+    assert_eq!(log[0].header("authorization"), Some("Bearer sk-engine"));
+    assert_eq!(send(&gateway, "r").status, 200);
+    assert_eq!(
+        upstream.posts()[0].version,
+        "HTTP/2",
+        "requests speak what the peer prefers"
+    );
+}
+
+#[test]
+fn each_rank_has_what_the_page_says_of_it() {
+    let a = Upstream::start("A");
+    a.set_metrics(
+        "vllm:num_requests_running{engine=\"0\"} 1\nvllm:num_requests_running{engine=\"1\"} 9\n\
+         vllm:num_requests_waiting{engine=\"0\"} 0\nvllm:num_requests_waiting{engine=\"1\"} 7\n",
+    );
+    let pools = pool("r", &[&a], &["ranks: 2", FAST]);
+    let gateway = gateway(&format!(
+        "pools:\n{pools}routes:\n  - {{name: r, targets: [r], policies: {{queue_depth: {{}}}}}}\n"
+    ));
+    assert!(eventually(SOON, || tells(&gateway, "A#0") && tells(&gateway, "A#1")));
+    let running = |endpoint| signals(&gateway, endpoint, "running");
+    assert_eq!((running("A#0"), running("A#1")), (1.0, 9.0));
+    let waiting = |endpoint| signals(&gateway, endpoint, "waiting");
+    assert_eq!((waiting("A#0"), waiting("A#1")), (0.0, 7.0));
 }

@@ -210,25 +210,49 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of the string that is next, piece by piece: what stands there as it is, and the characters of escapes.
+    /// The text of the string that is next, piece by piece: what stands there as it is, and the characters of escapes. Short
+    /// pieces are put together first, since whoever takes them does so at a cost.
     pub(crate) fn text(&mut self, mut on_piece: impl FnMut(&[u8])) -> Result<(), Malformed> {
         self.expect(b'"')?;
+        let mut gathered = [0; 128];
+        let mut len = 0;
         loop {
             let rest = &self.json.as_bytes()[self.at..];
             let plain = super::blocks::plain_len(rest);
-            if plain > 0 {
-                on_piece(&rest[..plain]);
-            }
+            let end = rest.get(plain);
             self.at += plain;
-            match rest.get(plain) {
+            let room = gathered.get_mut(len..len + plain);
+            match room.filter(|_| len > 0 || end == Some(&b'\\')) {
+                Some(room) => {
+                    room.copy_from_slice(&rest[..plain]);
+                    len += plain;
+                }
+                None => {
+                    if len > 0 {
+                        on_piece(&gathered[..len]);
+                        len = 0;
+                    }
+                    if plain > 0 {
+                        on_piece(&rest[..plain]);
+                    }
+                }
+            }
+            match end {
                 Some(b'"') => {
                     self.at += 1;
+                    if len > 0 {
+                        on_piece(&gathered[..len]);
+                    }
                     return Ok(());
                 }
                 Some(b'\\') => {
-                    let (character, len) = unescaped(&rest[plain + 1..])?;
-                    self.at += len;
-                    on_piece(character.encode_utf8(&mut [0; 4]).as_bytes());
+                    let (character, escape_len) = unescaped(&rest[plain + 1..])?;
+                    self.at += escape_len;
+                    if gathered.len() - len < 4 {
+                        on_piece(&gathered[..len]);
+                        len = 0;
+                    }
+                    len += character.encode_utf8(&mut gathered[len..]).len();
                 }
                 _ => return Err(Malformed),
             }

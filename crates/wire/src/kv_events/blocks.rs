@@ -60,6 +60,8 @@ struct Held {
     ambiguous: bool,
 }
 
+/// Most groups of layers that are told apart; models have a handful.
+const GROUPS_MAX: usize = 64;
 /// Most adapters that are remembered.
 const ADAPTERS_MAX: usize = 256;
 
@@ -151,6 +153,7 @@ impl Blocks {
         if !stored.whole {
             if let Some(group) = stored.group
                 && !self.windowed.contains(&group)
+                && self.windowed.len() < GROUPS_MAX
             {
                 self.windowed.push(group);
             }

@@ -1,6 +1,6 @@
 //! Cutting a text that comes in pieces into hashed blocks, and estimating its tokens from a sample on the way.
 
-use super::{BLOCK_BYTES_MIN, Cut};
+use super::{BLOCK_BYTES_MIN, BLOCKS_MAX, Cut};
 use crate::estimate::TextTokens;
 use crate::fields::{Malformed, Reader};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -32,7 +32,14 @@ pub(super) struct Blocks<'a> {
     sample: Sample,
     /// Tokens that need no estimate.
     exact: u64,
+    media: u32,
+    /// Bytes of it all.
+    bytes: u64,
 }
+
+/// Media that take as many blocks as they have tokens; further ones take their hash alone, so that many small ones in a body
+/// are not a prompt of a hundred times its size.
+const MEDIA_MAX: u32 = 64;
 
 impl<'a> Blocks<'a> {
     pub(super) fn new(hashes: &'a mut Vec<u64>, pending: &'a mut Vec<u8>, cut: Option<Cut>) -> Self {
@@ -43,6 +50,8 @@ impl<'a> Blocks<'a> {
             size: cut.map_or(0, |cut| cut.block_bytes.max(BLOCK_BYTES_MIN)),
             sample: Sample::default(),
             exact: 0,
+            media: 0,
+            bytes: 0,
         }
     }
 
@@ -87,14 +96,17 @@ impl<'a> Blocks<'a> {
     pub(super) fn medium(&mut self, hash: u64, tokens: u64) {
         self.exact += tokens;
         self.mark(Mark::Medium);
-        for _ in 0..tokens / 2 {
+        self.media += 1;
+        let times = if self.media > MEDIA_MAX { 1 } else { tokens / 2 };
+        for _ in 0..times {
             self.append(&hash.to_le_bytes());
         }
     }
 
     /// Takes a piece that is hashed but not counted.
     pub(super) fn append(&mut self, mut piece: &[u8]) {
-        if self.size == 0 {
+        self.bytes += piece.len() as u64;
+        if self.size == 0 || self.hashes.len() >= BLOCKS_MAX {
             return;
         }
         if !self.pending.is_empty() {
@@ -109,7 +121,10 @@ impl<'a> Blocks<'a> {
             self.pending.clear();
             piece = rest;
         }
-        let whole = piece.chunks_exact(self.size);
+        let left = BLOCKS_MAX
+            .saturating_sub(self.hashes.len())
+            .saturating_mul(self.size);
+        let whole = piece[..piece.len().min(left)].chunks_exact(self.size);
         self.pending.extend_from_slice(whole.remainder());
         for block in whole {
             self.chain = chained(self.chain, block);
@@ -117,10 +132,10 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The tokens of all that was taken.
-    pub(super) fn into_tokens(mut self) -> u64 {
+    /// The tokens of all that was taken, and its bytes.
+    pub(super) fn into_counts(mut self) -> (u64, u64) {
         self.sample.close();
-        self.exact + TextTokens::whole(self.sample.parts)
+        (self.exact + TextTokens::whole(self.sample.parts), self.bytes)
     }
 }
 

@@ -240,9 +240,13 @@ fn prompts_of_every_dialect_are_counted() {
         ("\u{1}".to_owned(), 0),
         ("{}".to_owned(), 0),
     ] {
-        assert_eq!(prompt_tokens(body.as_bytes()), expect, "{body}");
+        assert_eq!(
+            prompt_tokens(Api::ChatCompletions, body.as_bytes()),
+            expect,
+            "{body}"
+        );
     }
-    assert_eq!(prompt_tokens(b"\xff"), 0);
+    assert_eq!(prompt_tokens(Api::ChatCompletions, b"\xff"), 0);
 }
 
 #[test]
@@ -342,7 +346,7 @@ fn a_block_has_its_share_of_the_tokens() {
         "{}",
         prompt.block_tokens()
     );
-    assert!(prompt.block_tokens() * 7 <= prompt.tokens);
+    assert!(prompt.block_tokens() * 7 <= prompt.tokens + 7);
     prompt.read(&body, Api::ChatCompletions, None);
     assert_eq!(prompt.block_tokens(), 0);
 }
@@ -369,4 +373,18 @@ fn what_cannot_be_read_says_nothing() {
         lone.blocks,
         read(r#"{"messages":[{"role":"user","content":"\ufffd a lone half of a pair"}]}"#).blocks
     );
+}
+
+#[test]
+fn the_longest_prompt_has_a_bound() {
+    let text = "x".repeat(BLOCKS_MAX * 16 * 2);
+    let prompt = read(&chat(&[("user", &format!("\"{text}\""))]));
+    assert_eq!(prompt.blocks.len(), BLOCKS_MAX);
+    // Both halves count for the size of a block.
+    assert!((prompt.block_tokens() * 2 * BLOCKS_MAX as u64).abs_diff(prompt.tokens) * 3 < prompt.tokens);
+    let image = r#"{"type":"image_url","image_url":{"url":"x"}}"#;
+    let images = vec![image; 3000].join(",");
+    let prompt = read(&chat(&[("user", &format!("[{images}]"))]));
+    assert_eq!(prompt.tokens, 3000 * 800 + 7);
+    assert!(prompt.blocks.len() < 64 * 201 + 3000, "{}", prompt.blocks.len());
 }

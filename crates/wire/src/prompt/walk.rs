@@ -61,8 +61,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn into_tokens(self) -> u64 {
-        self.blocks.into_tokens()
+    /// The tokens of all that was read, and its bytes.
+    pub(super) fn into_counts(self) -> (u64, u64) {
+        self.blocks.into_counts()
     }
 
     /// Tools, then the system prompt, then what is asked.

@@ -71,7 +71,11 @@ fn what_headers_cannot_ask_for() {
 #[test]
 fn headers_that_nobody_looks_at_are_not_judged() {
     let mut work = Work::default();
-    let headers = headers(&[("x-slo-ttft-ms", "soon"), ("x-weighbridge-labels", "?")]);
+    let headers = headers(&[
+        ("x-slo-ttft-ms", "soon"),
+        ("x-weighbridge-labels", "?"),
+        ("x-priority", "high"),
+    ]);
     assert!(asked_by_headers(Needs::TOKENS, &headers, &mut work).is_ok());
     assert_eq!(work, Work::default());
 }

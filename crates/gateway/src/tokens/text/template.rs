@@ -1,5 +1,6 @@
 //! Chat templates: Jinja, as Hugging Face's libraries and the engines after them render it.
 
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde::Deserialize;
@@ -47,8 +48,12 @@ impl Template {
 
     pub(super) fn new(source: &str, config: &Value) -> Result<Self, Error> {
         let mut environment = Environment::new();
-        environment.set_trim_blocks(true);
-        environment.set_lstrip_blocks(true);
+        environment.set_syntax(
+            SyntaxConfig::builder()
+                .trim_blocks(true)
+                .lstrip_blocks(true)
+                .build()?,
+        );
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_filter("tojson", |value: Value, options: Kwargs| {
             let indent = options.get::<Option<usize>>("indent")?;
@@ -61,7 +66,7 @@ impl Template {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
         environment.add_function("strftime_now", |format: String| {
-            jiff::fmt::strtime::format(&format, jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC))
+            jiff::fmt::strtime::format(&format, jiff::Timestamp::now())
                 .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
         });
         environment.add_template_owned(NAME, source.to_owned())?;
@@ -97,11 +102,11 @@ impl Template {
             tools => if is_given(&body.tools) { body.tools } else { Value::from(()) },
             add_generation_prompt => body.add_generation_prompt.unwrap_or(true),
         };
-        let tokens: Value = self
+        let tokens = self
             .tokens
             .iter()
-            .map(|(name, text)| (name.as_str(), text.as_str()))
-            .collect();
+            .map(|(name, text)| (name.as_str(), text.as_str()));
+        let tokens = Value::from_pairs(tokens);
         let more = if is_given(&body.chat_template_kwargs) {
             body.chat_template_kwargs
         } else {
@@ -127,7 +132,7 @@ impl Template {
             };
             fields.push((key, value));
         }
-        Some(fields.into_iter().collect())
+        Some(Value::from_pairs(fields))
     }
 
     fn content(&self, parts: &Value) -> Option<Value> {
@@ -197,7 +202,7 @@ fn with(map: &Value, key: &str, value: Value) -> Option<Value> {
         };
         fields.push((name, there));
     }
-    Some(fields.into_iter().collect())
+    Some(Value::from_pairs(fields))
 }
 
 fn default_template(config: &Value) -> Option<String> {
@@ -271,7 +276,8 @@ fn python_json(
             out.push(if map { '}' } else { ']' });
         }
         ValueKind::None | ValueKind::Undefined => out.push_str("null"),
-        ValueKind::Bool | ValueKind::Number => {
+        ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+        ValueKind::Number => {
             let _ = write!(out, "{value}");
         }
         _ => quoted(&value.to_string(), out),

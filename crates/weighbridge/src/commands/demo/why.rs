@@ -102,11 +102,13 @@ mod tests {
             failed_open: false,
             session_moved: false,
             total: 1.0,
+            factor: 1.0,
             parts: vec![part("session_affinity", 0.6667), part("least_inflight", 0.3333)],
             runner_up: Some(RunnerUpShown {
                 target: "m".into(),
                 endpoint: "b".into(),
                 total: 0.5,
+                factor: 1.0,
                 parts: Vec::new(),
             }),
             explanation: None,

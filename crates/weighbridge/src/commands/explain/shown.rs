@@ -60,7 +60,12 @@ pub(in crate::commands) fn outcome(explanation: &Value) -> String {
             Some(total) => format!("; next is {} with {}", name(second), number(total)),
             None => String::new(),
         };
-        format!("the largest total, {}{tie}{second}", number(total))
+        let picked = match explanation["picker"].as_str() {
+            Some("power_of_two") => "the better of two drawn",
+            Some("weighted_random") => "drawn by its total",
+            _ => "the largest total",
+        };
+        format!("{picked}, {}{tie}{second}", number(total))
     } else {
         "it is its turn".to_owned()
     };
@@ -82,6 +87,8 @@ fn abstained(reason: &str) -> &str {
     match reason {
         "no_key" => "the request has no session key",
         "zero_sum" => "all its scores are 0",
+        "no_signal" => "no engine tells what it looks at",
+        "no_facts" => "neither the request nor the config tells what it looks at",
         "no_model" => "its model has not learned enough, or errs no less than a mean",
         "no_samples" => "nothing was measured yet",
         other => other,
@@ -117,6 +124,10 @@ fn candidates(explanation: &Value) -> Table {
         let total = match parts {
             [] => String::new(),
             _ => candidate["total"].as_f64().map(number).unwrap_or_default(),
+        };
+        let total = match candidate["factor"].as_f64() {
+            Some(factor) => format!("{total} (× {})", number(factor)),
+            None => total,
         };
         let dropped = word(&candidate["dropped"]);
         let first = [mark.to_owned(), name(candidate), inflight];
@@ -214,6 +225,12 @@ winner p/a: the largest total, 1.1666; next is p/b with 0.8333
             "session_affinity abstained: the request has no",
         );
         let parts = json!([{"policy": "least_inflight", "raw": 1.0, "share": 0.5, "weighted": 0.5}]);
+        check(
+            json!({"parts": parts, "total": 0.5, "picker": "power_of_two"}),
+            "winner p/a: the better of two drawn, 0.5",
+        );
+        let halved = json!([{"target": "p", "endpoint": "a", "inflight": 0, "total": 0.25, "factor": 0.5, "parts": parts}]);
+        check(json!({"explanation": halved}), "0.25 (× 0.5)");
         check(
             json!({"parts": parts, "total": 0.5, "tie": true}),
             "the largest total, 0.5, drawn from equals",

@@ -286,6 +286,7 @@ fn reached(fleet: &FleetSpec, route: &Arc<str>) -> (FleetSpec, Vec<usize>) {
             pools,
             routes,
             seed: fleet.seed,
+            zone: fleet.zone.clone(),
             ..FleetSpec::default()
         },
         places,

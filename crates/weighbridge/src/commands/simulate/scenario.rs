@@ -25,6 +25,9 @@ pub(super) struct Scenario {
     /// Pools as in a config; without them four engines in a pool `gpus`.
     #[serde(default)]
     pools: Option<Value>,
+    /// `server.zone` of the config.
+    #[serde(default)]
+    zone: Option<String>,
     /// As `--engine`.
     #[serde(default)]
     engine: Vec<String>,
@@ -188,7 +191,10 @@ impl Scenario {
         let mut route = policy.route.clone();
         route.entry("name").or_insert_with(|| json!("simulated"));
         route.entry("targets").or_insert_with(|| json!(names));
-        let config = json!({"pools": pools, "routes": [route]});
+        let mut config = json!({"pools": pools, "routes": [route]});
+        if let Some(zone) = &self.zone {
+            config["server"] = json!({"zone": zone});
+        }
         (policy.name.clone(), config.to_string())
     }
 

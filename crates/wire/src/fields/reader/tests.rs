@@ -136,3 +136,43 @@ proptest! {
         check(&text);
     }
 }
+
+#[test]
+fn texts_come_in_pieces_that_make_up_the_string() {
+    let long = "a plain part that is longer than what is put together at a time, and goes on for as long as it takes ".repeat(3);
+    let pieces = [
+        "",
+        "x",
+        "\\n",
+        "\\\"",
+        "\\u00e9",
+        "\\ud83d\\ude42",
+        "é",
+        long.as_str(),
+        "\\t\\t",
+    ];
+    for first in pieces {
+        for second in pieces {
+            for third in pieces {
+                let json = format!("\"{first}{second}{third}{}\", 1", "\\\\yz".repeat(40));
+                let mut reader = super::Reader::new(&json);
+                let mut text = Vec::new();
+                reader
+                    .text(|piece| {
+                        assert!(!piece.is_empty());
+                        text.extend_from_slice(piece);
+                    })
+                    .unwrap();
+                let string = json.strip_suffix(", 1").unwrap();
+                let expected: String = serde_json::from_str(string).unwrap();
+                assert_eq!(String::from_utf8(text).unwrap(), expected);
+                assert_eq!(reader.rest(), ", 1");
+            }
+        }
+    }
+    for bad in ["\"a", "\"\\", "\"\\u12", "\"\\x\"", "\"a\nb\"", "a", ""] {
+        let mut reader = super::Reader::new(bad);
+        assert!(reader.text(|_| ()).is_err(), "{bad:?}");
+        assert!(reader.rest().len() <= bad.len());
+    }
+}

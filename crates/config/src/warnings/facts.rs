@@ -1,0 +1,72 @@
+//! Policies that lack what they look at.
+
+use crate::read::Reader;
+use crate::resolve::Resolved;
+use crate::yaml::{NodeId, Tree};
+use weighbridge_core::spec::{Picker, RouteSpec};
+
+/// Warns of policies of a route whose facts no pool and no target tells, and of one that must not choose alone.
+pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
+    let policies = &spec.policies;
+    let used = || spec.targets.iter().filter_map(|target| pools.get(target.pool));
+    let cases = [
+        (
+            "cost",
+            policies.cost.is_some() && used().all(|pool| pool.spec.price.is_none()),
+            "no pool of this route has a `price`",
+            "give the pools their `price: {input: 0.1, output: 0.4}`",
+        ),
+        (
+            "capability",
+            policies.capability.is_some() && used().all(|pool| pool.spec.strengths.is_empty()),
+            "no pool of this route has `strengths`",
+            "give the pools their `strengths: [chat, code]`",
+        ),
+        (
+            "prompt_length",
+            policies.prompt_length.is_some()
+                && spec.targets.iter().all(|target| target.serves_tokens.is_none()),
+            "no target of this route has `serves_tokens`",
+            "give the targets their `serves_tokens: {up_to: 5000}`",
+        ),
+    ];
+    for (name, lacks, message, hint) in cases {
+        if lacks {
+            let place = policy(reader, node, name);
+            reader.warn(place, format!("{message}, so `{name}` decides nothing"), hint);
+        }
+    }
+    let alone = policies.gpu_load.is_some() && policies.configs().count() == 1;
+    if alone && spec.picker == Picker::Max {
+        let place = policy(reader, node, "gpu_load");
+        reader.warn(
+            place,
+            "`gpu_load` alone sends every request to one engine until its weights change, 10 s later",
+            "add `least_inflight: {}`, or write `weight: auto` in the pool and leave `gpu_load` out",
+        );
+    }
+}
+
+/// Warns of routes that look at zones where the gateway's own is not known.
+pub(crate) fn zones(reader: &mut Reader<'_>, known: bool) {
+    let Some(routes) = reader.child(Tree::ROOT, "routes").filter(|_| !known) else {
+        return;
+    };
+    for route in reader.children(routes) {
+        let policies = reader.child(route, "policies");
+        if let Some(place) = policies.and_then(|policies| reader.child(policies, "zone")) {
+            reader.warn(
+                place,
+                "the gateway does not know its own zone, so `zone` decides nothing",
+                "add `zone: az1` under `server`",
+            );
+        }
+    }
+}
+
+/// Where a policy of a route is written.
+fn policy(reader: &Reader<'_>, node: NodeId, name: &str) -> NodeId {
+    let policies = reader.child(node, "policies");
+    let place = policies.and_then(|policies| reader.child(policies, name));
+    place.or(policies).unwrap_or(node)
+}

@@ -121,7 +121,7 @@ fn names_of_ranks_are_theirs() {
         )]
     );
     let problems = bad("pools: [{name: p, ranks: 0, endpoints: [{url: http://h, ranks: 257}]}]");
-    assert_eq!(problems.iter().count(), 2);
+    assert_eq!(problems.len(), 2);
 }
 
 /// Engines add the rank to the ports of their events.

@@ -254,7 +254,7 @@ pub struct Candidates<'a> {
     /// See [`Self::draw`].
     pub(crate) draw: f64,
     /// Room for a policy that ranks them; taken and put back, so that a decision allocates nothing.
-    pub(crate) ranks: Option<&'a Cell<Vec<(u64, u32)>>>,
+    pub(crate) ranks: Option<&'a Cell<Vec<u128>>>,
 }
 
 /// How much of the prompt is believed to be in a candidate's cache.

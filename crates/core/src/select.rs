@@ -148,7 +148,7 @@ pub(crate) struct Scratch {
     targets: Members,
     endpoints: Members,
     /// Room of a policy that ranks.
-    pub(crate) ranks: Cell<Vec<(u64, u32)>>,
+    pub(crate) ranks: Cell<Vec<u128>>,
     /// Scores that were negative or not finite, since the start.
     pub(crate) bad_scores: u64,
 }

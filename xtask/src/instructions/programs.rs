@@ -17,29 +17,32 @@ struct Bench {
     iterations: u64,
 }
 
-/// Policies that look at what engines tell, with requests under way.
-const fn signals(candidates: &'static str) -> [&'static str; 7] {
-    let policies = "queue_depth,least_inflight";
+/// Prefix, load and latency scorers, a prompt of 8k tokens, engines that tell of themselves, requests under way.
+const fn aware(candidates: &'static str, inflight: &'static str) -> [&'static str; 9] {
+    let policies = "prefix_cache,least_work,latency";
     [
         "--candidates",
         candidates,
+        "--inflight",
+        inflight,
         "--policies",
         policies,
-        "--inflight",
-        "4",
+        "--prompt-tokens",
+        "8192",
         "--readings",
     ]
 }
 
-const SIGNALS_128: [&str; 7] = signals("128");
-const SIGNALS_4000: [&str; 7] = signals("4000");
+const AWARE_128: [&str; 9] = aware("128", "4");
+/// Idle, since it is a matter of minutes to give as many engines work one decision after the other.
+const AWARE_4000: [&str; 9] = aware("4000", "0");
 
 const BENCHES: [Bench; 17] = [
     decision("decision/8", &["--candidates", "8"], 2000),
     decision("decision/64", &["--candidates", "64"], 1000),
     decision("decision/512", &["--candidates", "512"], 200),
-    decision("signals/128", &SIGNALS_128, 400),
-    decision("signals/4000", &SIGNALS_4000, 40),
+    decision("engine-aware/128", &AWARE_128, 400),
+    decision("engine-aware/4000", &AWARE_4000, 40),
     bodies("peek/200B", &["peek", "200"], 1000),
     bodies("peek/16KiB", &["peek", "16384"], 200),
     bodies("peek/400KB", &["peek", "400000"], 20),

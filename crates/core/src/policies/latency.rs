@@ -127,7 +127,8 @@ impl Scorer for Latency {
     ) -> Result<Option<Home>, Abstained> {
         let now = candidates.now();
         let (mut sum, mut known) = (0.0, 0.0);
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
             let seconds = self.seconds(now, (candidate.engine.live(), candidate.learned.means()));
             if let Some(seconds) = seconds {
                 sum += seconds;

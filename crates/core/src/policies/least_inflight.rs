@@ -56,7 +56,8 @@ impl super::Scorer for LeastInflight {
         candidates: &super::Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<super::Home>, crate::explain::Abstained> {
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
             *score = 1.0 / (1.0 + f64::from(candidate.inflight) + candidate.penalty);
         }
         Ok(None)

@@ -71,7 +71,8 @@ impl Scorer for LeastWork {
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let now = candidates.now();
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
             *score = 1.0 / (1.0 + candidate.engine.outstanding(now, candidate.learned.means()));
         }
         Ok(None)

@@ -116,7 +116,8 @@ impl Scorer for PredictedLatency {
             .or(self.usual.per_token)
             .map(|most| most.as_secs_f64());
         let mut known = false;
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
             let (engine, means) = (candidate.engine, candidate.learned.means());
             let output = means.expected(request.work);
             let prefill = means.uncached(request.work, candidate.cached);

@@ -67,7 +67,8 @@ impl Scorer for PrefillBatch {
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let now = candidates.now();
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
             let (engine, means) = (candidate.engine, candidate.learned.means());
             let tokens = engine.prefill_ahead(now, means) + means.uncached(request.work, candidate.cached);
             *score = 1.0 / ((1.0 + tokens) * (1.0 + engine.running(now)));

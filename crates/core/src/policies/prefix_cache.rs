@@ -116,7 +116,8 @@ impl Scorer for PrefixCache {
             return Err(Abstained::Miss);
         }
         let mut worth = false;
-        for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
             let more = candidate.cached.blocks.saturating_sub(bounds.blocks_min);
             *score = if more > 0 && bounds.is_worth(&candidate, candidates) {
                 worth = true;
@@ -126,7 +127,8 @@ impl Scorer for PrefixCache {
             };
         }
         if !worth {
-            for (score, candidate) in scores.iter_mut().zip(candidates.iter()) {
+            for (place, score) in scores.iter_mut().enumerate() {
+                let candidate = candidates.get(place);
                 *score = bounds.room(&candidate, candidates);
             }
         }

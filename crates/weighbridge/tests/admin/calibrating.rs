@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weighbridge_test_engine::Upstream;
 use weighbridge_test_engine::harness::Gateway;
 
-/// Upstreams of which the first writes about four times as fast as the second.
+/// Upstreams of which the first writes several times as fast as the second.
 fn fast_and_slow() -> [Upstream; 2] {
     let ups = Upstream::start_all(["fast", "slow"]);
     ups[0].set_mode("chunks=30,gap=0.005");
-    ups[1].set_mode("chunks=30,gap=0.02");
+    ups[1].set_mode("chunks=30,gap=0.05");
     ups
 }
 
@@ -30,7 +30,7 @@ fn weight(gateway: &Gateway, name: &str) -> f64 {
 fn assert_proposed(found: &Value) {
     let proposed = |name: &str| measured(found, name)["proposed"].as_f64().unwrap();
     let ratio = proposed("fast") / proposed("slow");
-    assert!((1.5..=8.0).contains(&ratio), "{ratio}: {found:#}");
+    assert!((1.5..=30.0).contains(&ratio), "{ratio}: {found:#}");
 }
 
 #[test]

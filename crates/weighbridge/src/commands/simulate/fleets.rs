@@ -287,7 +287,6 @@ fn reached(fleet: &FleetSpec, route: &Arc<str>) -> (FleetSpec, Vec<usize>) {
             routes,
             seed: fleet.seed,
             zone: fleet.zone.clone(),
-            ..FleetSpec::default()
         },
         places,
     )

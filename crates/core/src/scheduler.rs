@@ -103,9 +103,10 @@ impl Scheduler {
             }
             Event::FirstToken { request, attempt } => self.first_token(request, attempt),
             Event::Scraped { endpoint, reading } => {
+                let reading = reading.made_sound();
                 self.caches_told(endpoint, &reading);
                 let now = self.now;
-                self.with(endpoint, |endpoint| endpoint.engine.scraped(now, *reading));
+                self.with(endpoint, |endpoint| endpoint.engine.scraped(now, reading));
             }
             Event::Cache { endpoint, changes } => self.cache_changed(endpoint, &changes),
             Event::Control { endpoint, command } => self.with(endpoint, |endpoint| match command {

@@ -43,6 +43,23 @@ pub struct Reading {
     pub digest: Option<u64>,
 }
 
+impl Reading {
+    /// The same with shares in [0, 1]; what is no number counts as not reported.
+    #[must_use]
+    pub(crate) fn made_sound(mut self) -> Self {
+        for share in [
+            &mut self.kv_usage,
+            &mut self.gpu_memory,
+            &mut self.gpu_utilisation,
+        ] {
+            *share = share
+                .filter(|share| !share.is_nan())
+                .map(|share| share.clamp(0.0, 1.0));
+        }
+        self
+    }
+}
+
 /// Something that happened in the prefix cache of an engine, by its own events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -63,4 +80,23 @@ pub enum CacheChange {
     Cleared,
     /// Something was not told: what is held is not known any more, and what follows is a part of it.
     Lost,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_shares() {
+        let told = |kv_usage| Reading {
+            kv_usage: Some(kv_usage),
+            ..Reading::default()
+        };
+        let sound = |share| told(share).made_sound().kv_usage;
+        assert_eq!(
+            [0.4, -1.0, 1e308, f64::INFINITY].map(sound),
+            [0.4, 0.0, 1.0, 1.0].map(Some)
+        );
+        assert_eq!(sound(f64::NAN), None);
+    }
 }

@@ -5,6 +5,7 @@
 //! step what must hold; at the end everything is ended, and the recorded history must replay to the same actions.
 
 mod books;
+mod engines;
 mod fleet;
 
 use crate::input::Input;
@@ -91,12 +92,12 @@ impl World {
             session: session.map(|session| SessionKey::new(&[session])),
             only: None,
             explain: session == Some(0),
-            ..Arrival::new(RequestId(0), RouteId(0))
+            work: self.books.work(request),
         }));
     }
 
     fn next(&mut self, input: &mut Input<'_>) {
-        match input.byte() % 16 {
+        match input.byte() % 20 {
             0..=3 => self.new_request(input),
             4..=7 => self.end(input),
             8 => {
@@ -132,7 +133,20 @@ impl World {
                 self.now = self.now.after(millis);
                 self.step(Event::Tick);
             }
-            _ => self.stray(input),
+            15 => self.stray(input),
+            16 | 17 => self.told(input),
+            18 => {
+                if let Some((request, attempt)) = self.books.running(input.byte()) {
+                    self.step(Event::FirstToken { request, attempt });
+                }
+            }
+            _ => {
+                let Some(endpoint) = self.books.endpoint(input.byte()) else {
+                    return;
+                };
+                let changes = engines::changes(input);
+                self.step(Event::Cache { endpoint, changes });
+            }
         }
     }
 
@@ -144,7 +158,8 @@ impl World {
         self.requests += 1;
         let request = RequestId(self.requests);
         let protocols = [Protocols::OPENAI, Protocols::ANTHROPIC][usize::from(how >> 7)];
-        self.books.arrived(request, protocols);
+        let work = (how & 0x20 != 0).then(|| Arc::new(engines::work(input)));
+        self.books.arrived(request, protocols, work);
         let session = (how & 0x40 != 0).then(|| input.byte() % 8);
         self.arrive(request, route, session);
     }
@@ -158,8 +173,16 @@ impl World {
                 outcome,
                 committed: input.byte() < 32,
                 too_long: input.flag(),
-                ..Ended::new(RequestId(0), 0, Outcome::Complete)
+                spent: engines::spent(input),
             }));
+        }
+    }
+
+    /// An engine tells of itself.
+    fn told(&mut self, input: &mut Input<'_>) {
+        if let Some(endpoint) = self.books.endpoint(input.byte()) {
+            let reading = Box::new(engines::reading(input));
+            self.step(Event::Scraped { endpoint, reading });
         }
     }
 

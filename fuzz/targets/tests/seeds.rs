@@ -69,3 +69,21 @@ fn configs() {
 fn histories() {
     replay("scheduler");
 }
+
+/// Histories that nobody wrote: what reads bytes as decisions finds its way from any.
+#[test]
+fn histories_of_chance() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for _ in 0..1_000 {
+        let input: Vec<u8> = std::iter::repeat_with(|| {
+            // Xorshift, G. Marsaglia, Journal of Statistical Software 8(14), 2003.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        })
+        .take(4096)
+        .collect();
+        weighbridge_fuzz_targets::scheduler::check(&input);
+    }
+}

@@ -6,6 +6,7 @@ use weighbridge_core::action::{Bindings, Dispatch};
 use weighbridge_core::ids::{EndpointId, RequestId, RouteId};
 use weighbridge_core::spec::{FleetSpec, Protocols};
 use weighbridge_core::view::{EndpointView, FleetView, StateKind};
+use weighbridge_core::work::Work;
 use weighbridge_core::{Action, Event};
 
 #[derive(Default)]
@@ -19,6 +20,7 @@ pub(super) struct Books {
 
 struct Request {
     protocols: Protocols,
+    work: Option<Arc<Work>>,
     /// The fleet when it came to its route, whose rules hold for it to its end.
     spec: Arc<FleetSpec>,
     /// Endpoint and key of each attempt so far.
@@ -38,14 +40,20 @@ enum State {
 }
 
 impl Books {
-    pub(super) fn arrived(&mut self, request: RequestId, protocols: Protocols) {
+    pub(super) fn arrived(&mut self, request: RequestId, protocols: Protocols, work: Option<Arc<Work>>) {
         let new = Request {
             protocols,
+            work,
             spec: self.spec.clone(),
             tried: Vec::new(),
             state: State::Waiting,
         };
         self.requests.insert(request, new);
+    }
+
+    /// What the request asks of an engine, each time it arrives at a route.
+    pub(super) fn work(&self, request: RequestId) -> Option<Arc<Work>> {
+        self.requests[&request].work.clone()
     }
 
     pub(super) fn protocols(&self, request: RequestId) -> Protocols {
@@ -277,7 +285,7 @@ impl Books {
 fn check_decision(dispatch: &Dispatch) {
     let decision = &dispatch.decision;
     let sum: f64 = decision.parts.iter().map(|part| part.weighted).sum();
-    assert!((sum - decision.total).abs() < 1e-9);
+    assert!((sum * decision.factor - decision.total).abs() < 1e-9);
     for part in &decision.parts {
         assert!(part.raw.is_finite() && part.raw >= 0.0 && (0.0..=1.0).contains(&part.share));
     }

@@ -1,12 +1,15 @@
 //! Fleets read off an input: every rule of pools and routes varies.
 
 use crate::input::Input;
+use serde_json::{Value, json};
 use std::time::Duration;
-use weighbridge_core::policies::{Policies, least_inflight, session_affinity};
+use weighbridge_core::filters::Filters;
+use weighbridge_core::policies::{Policies, least_inflight};
 use weighbridge_core::spec::{
-    BreakerSpec, BudgetSpec, CooldownSpec, EndpointSpec, FallbackOn, FallbackSpec, FleetSpec, PoolSpec,
-    ProbeSpec, Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
+    BreakerSpec, BudgetSpec, CooldownSpec, EndpointSpec, FallbackOn, FallbackSpec, FleetSpec, Picker,
+    PoolSpec, Price, ProbeSpec, Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
 };
+use weighbridge_core::work::Abilities;
 
 const SPANS: [u64; 6] = [0, 1, 100, 1_000, 5_000, 60_000];
 
@@ -25,7 +28,7 @@ pub(super) fn read(input: &mut Input<'_>) -> FleetSpec {
         pools,
         routes,
         seed,
-        ..FleetSpec::default()
+        zone: input.flag().then(|| "a".into()),
     }
 }
 
@@ -33,12 +36,22 @@ fn pool(index: usize, input: &mut Input<'_>) -> PoolSpec {
     let flags = input.byte();
     let endpoint = |place: usize, input: &mut Input<'_>| {
         let how = input.byte();
+        // Two endpoints of a pool may be ranks of one engine.
+        let rank = (flags & 1 == 0 && how >> 4 & 1 == 1).then_some(place % 2);
         EndpointSpec {
-            name: format!("e{place}").into(),
+            name: match rank {
+                Some(rank) => format!("e{}#{rank}", place / 2).into(),
+                None => format!("e{place}").into(),
+            },
             // A new address makes a new endpoint of the same name.
             address: format!("http://{index}-{place}-{}", how >> 7).into(),
             weight: [Weight::ONE, Weight::ONE, Weight(2_500_000), Weight::ZERO][usize::from(how % 4)],
-            ..EndpointSpec::new("", "")
+            labels: [
+                ("gpu".into(), ["T4", "A100"][usize::from(how >> 2 & 1)].into()),
+                ("zone".into(), ["a", "b"][usize::from(how >> 3 & 1)].into()),
+            ]
+            .into(),
+            rank: rank.and_then(|rank| u32::try_from(rank).ok()),
         }
     };
     PoolSpec {
@@ -66,7 +79,20 @@ fn pool(index: usize, input: &mut Input<'_>) -> PoolSpec {
             healthy_after: u32::from(input.byte() % 3),
         }),
         stall_after: (flags & 64 != 0).then(|| span(input)),
-        ..PoolSpec::new("", Vec::new())
+        scrape: (flags & 128 == 0).then(|| span(input)),
+        context_length: input.flag().then(|| u32::from(input.short())),
+        price: input.flag().then(|| Price {
+            input: f64::from(input.byte()),
+            output: f64::from(input.byte()) / 16.0,
+        }),
+        strengths: if input.flag() {
+            vec!["chat".into(), "code".into()]
+        } else {
+            Vec::new()
+        },
+        abilities: Abilities(input.byte() | input.byte()),
+        auto_weight: input.byte() < 64,
+        label_weight: input.byte() < 32,
     }
 }
 
@@ -78,19 +104,27 @@ fn route((index, routes): (usize, usize), pools: usize, input: &mut Input<'_>) -
         pool: input.below(pools),
         weight: weighted.then(|| Weight(u64::from(input.byte() % 4) * 1_000_000)),
         order: 1 + u16::from(input.byte() % 3) / 2,
-        ..TargetSpec::new("", 0)
+        serves_tokens: input
+            .flag()
+            .then(|| (u32::from(input.byte()), 256 + u32::from(input.short()))),
     };
     let name = |index: usize| format!("r{index}").into();
     RouteSpec {
         name: name(index),
         targets: (0..=input.below(3)).map(|place| target(place, input)).collect(),
-        policies: Policies {
-            session_affinity: (flags & 2 != 0 && !weighted).then(|| session_affinity::Config {
-                weight: 1.0,
-                ..Default::default()
-            }),
-            least_inflight: (flags & 4 != 0 && !weighted).then_some(least_inflight::Config { weight: 0.5 }),
-            ..Policies::default()
+        policies: if weighted {
+            Policies::default()
+        } else {
+            policies(flags, input)
+        },
+        filters: filters(input),
+        picker: match input.byte() % 8 {
+            0 => Picker::PowerOfTwo,
+            1 => Picker::WeightedRandom { temperature: None },
+            2 => Picker::WeightedRandom {
+                temperature: Some(f64::from(input.byte()) / 64.0 + 1e-6),
+            },
+            _ => Picker::Max,
         },
         spill: flags & 8 == 0,
         retry: RetrySpec {
@@ -113,6 +147,35 @@ fn route((index, routes): (usize, usize), pools: usize, input: &mut Input<'_>) -
                 on: FallbackOn(input.byte()),
             })
             .collect(),
-        ..RouteSpec::new("", Vec::new())
     }
+}
+
+/// Any of the catalogue, with the settings that they have by themselves.
+fn policies(flags: u8, input: &mut Input<'_>) -> Policies {
+    let mut bits = u32::from(input.short()) | u32::from(input.byte()) << 16;
+    // Few at a time, so that each decides now and then.
+    bits &= u32::from(input.short()) | u32::from(input.byte()) << 16;
+    let chosen = |place: &usize| bits >> (place % 24) & 1 == 1;
+    let places = (0..Policies::NAMES.len()).filter(chosen);
+    let settings: serde_json::Map<String, Value> = places
+        .map(|place| (Policies::NAMES[place].to_owned(), json!({})))
+        .collect();
+    let mut policies: Policies = serde_json::from_value(settings.into()).unwrap_or_default();
+    if flags & 2 != 0 {
+        policies.session_affinity = Some(Default::default());
+    }
+    if flags & 4 != 0 {
+        policies.least_inflight = Some(least_inflight::Config { weight: 0.5 });
+    }
+    policies
+}
+
+fn filters(input: &mut Input<'_>) -> Filters {
+    let bits = input.byte() & input.byte();
+    let chosen = |place: &usize| bits >> (place % 8) & 1 == 1;
+    let places = (0..Filters::NAMES.len()).filter(chosen);
+    let settings: serde_json::Map<String, Value> = places
+        .map(|place| (Filters::NAMES[place].to_owned(), json!({})))
+        .collect();
+    serde_json::from_value(settings.into()).unwrap_or_default()
 }

@@ -166,22 +166,4 @@ fn is_number(text: &str) -> bool {
             && (unsigned.parse::<f64>().is_ok() || unsigned.starts_with("0x") || unsigned.starts_with("0o")))
 }
 
-/// Cuts text for a message and makes control characters visible.
-pub(crate) fn shorten(text: &str) -> String {
-    const SHOWN_MAX: usize = 60;
-    let mut shown: String = text
-        .chars()
-        .take(SHOWN_MAX)
-        .flat_map(|c| {
-            if c.is_control() {
-                c.escape_default().collect::<Vec<_>>()
-            } else {
-                vec![c]
-            }
-        })
-        .collect();
-    if text.chars().nth(SHOWN_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
-}
+pub(crate) use weighbridge_core::units::shorten;

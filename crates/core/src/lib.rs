@@ -34,6 +34,7 @@ mod select;
 pub mod signals;
 pub mod spec;
 pub mod time;
+pub mod units;
 pub mod view;
 pub mod work;
 

@@ -2,10 +2,10 @@
 
 use super::{Candidates, Home, Request, Scorer, ScorerConfig};
 use crate::explain::Abstained;
+use crate::units::Span;
 use crate::work::{Needs, Objective};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Where nothing of an objective is left: this part of how far it is missed.
 const MISSED: f64 = 0.01;
@@ -19,7 +19,7 @@ for weights that drift; they need no training and no sidecar, and are sound afte
 
 Under an objective the score is the share of it that the prediction leaves: (objective − predicted) / objective, the smaller one
 where both are set; once nothing is left, a hundredth of objective / predicted, so that whoever misses it least is still preferred.
-The request's own objectives (headers `x-slo-ttft-ms` and `x-slo-tpot-ms`) come before `ttft_ms` and `tpot_ms`. Without any the score is
+The request's own objectives (headers `x-slo-ttft-ms` and `x-slo-tpot-ms`) come before `ttft` and `tpot`. Without any the score is
 1 / (0.001 + seconds predicted until its last token).
 
 Each model is tested on every request before it learns from it. While its mean error over the last hundred is not below 0.8 of what
@@ -37,20 +37,20 @@ Example: with an objective of 1 s to the first token, predictions of 0.2 s, 0.6 
 pub struct Config {
     /// Weight in the sum, > 0.
     pub weight: f64,
-    /// Longest time to the first token, milliseconds, of requests that do not say; none: no objective.
+    /// Longest time to the first token of requests that do not say; none: no objective.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttft_ms: Option<u32>,
-    /// Longest mean time per token after the first, milliseconds, of requests that do not say; none: no objective.
+    pub ttft: Option<Span>,
+    /// Longest mean time per token after the first of requests that do not say; none: no objective.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpot_ms: Option<u32>,
+    pub tpot: Option<Span>,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             weight: 1.0,
-            ttft_ms: None,
-            tpot_ms: None,
+            ttft: None,
+            tpot: None,
         }
     }
 }
@@ -66,8 +66,8 @@ impl ScorerConfig for Config {
 
     fn check(&self) -> Result<(), String> {
         super::check_weight(self.weight)?;
-        for (key, objective) in [("ttft_ms", self.ttft_ms), ("tpot_ms", self.tpot_ms)] {
-            if objective == Some(0) {
+        for (key, objective) in [("ttft", self.ttft), ("tpot", self.tpot)] {
+            if objective.is_some_and(|objective| objective.0.is_zero()) {
                 return Err(format!("{key}: 0 is no objective; leave it out for none"));
             }
         }
@@ -83,11 +83,10 @@ impl ScorerConfig for Config {
     }
 
     fn build(&self) -> Box<dyn Scorer> {
-        let millis = |millis| Duration::from_millis(u64::from(millis));
         Box::new(PredictedLatency {
             usual: Objective {
-                first_token: self.ttft_ms.map(millis),
-                per_token: self.tpot_ms.map(millis),
+                first_token: self.ttft.map(|objective| objective.0),
+                per_token: self.tpot.map(|objective| objective.0),
             },
         })
     }
@@ -158,6 +157,7 @@ mod tests {
     use crate::policies::least_inflight;
     use crate::policies::stage::{Stage, near, work};
     use crate::work::Work;
+    use std::time::Duration;
 
     #[test]
     fn headroom_by_hand() {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_routes_own_objective_stands_where_the_request_says_nothing() {
         let config = Config {
-            ttft_ms: Some(1000),
+            ttft: Some(Span(Duration::from_secs(1))),
             ..Config::default()
         };
         let mut stage = taught(config, 300);
@@ -267,10 +267,10 @@ mod tests {
     #[test]
     fn refuses_objectives_that_mean_nothing() {
         let config = Config {
-            tpot_ms: Some(0),
+            tpot: Some(Span(Duration::ZERO)),
             ..Config::default()
         };
-        assert!(config.check().is_err_and(|why| why.starts_with("tpot_ms: ")));
+        assert!(config.check().is_err_and(|why| why.starts_with("tpot: ")));
         assert_eq!(Config::default().check(), Ok(()));
     }
 }

@@ -2,9 +2,11 @@
 
 use super::{Candidate, Candidates, Home, Request, Scorer, ScorerConfig};
 use crate::explain::Abstained;
+use crate::units::{Size, Span, show_size};
 use crate::work::Needs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -52,18 +54,18 @@ const OWN_TIMES: f64 = 4.0;
 pub struct Config {
     /// Weight in the sum, > 0.
     pub weight: f64,
-    /// Most memory for what the gateway knows of caches, in MiB, 1 to 4096. It is kept once for all routes: the largest counts.
-    pub memory_max_mib: u32,
-    /// Seconds without use after which what was learned is forgotten, > 0. The largest of all routes counts.
-    pub idle_max_seconds: u32,
+    /// Most memory for what the gateway knows of caches, 1MiB to 4GiB. It is kept once for all routes: the largest counts.
+    pub memory_max: Size,
+    /// Time without use after which what was learned is forgotten, > 0. The largest of all routes counts.
+    pub idle_max: Span,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             weight: 1.0,
-            memory_max_mib: 256,
-            idle_max_seconds: 3600,
+            memory_max: Size(256 << 20),
+            idle_max: Span(Duration::from_secs(3600)),
         }
     }
 }
@@ -79,16 +81,14 @@ impl ScorerConfig for Config {
 
     fn check(&self) -> Result<(), String> {
         super::check_weight(self.weight)?;
-        if !(1..=4096).contains(&self.memory_max_mib) {
+        if !(1 << 20..=4 << 30).contains(&self.memory_max.0) {
             return Err(format!(
-                "memory_max_mib: {} is not from 1 to 4096; 256 holds some ten million blocks",
-                self.memory_max_mib
+                "memory_max: {} is not from 1MiB to 4GiB; 256MiB holds some ten million blocks",
+                show_size(self.memory_max.0)
             ));
         }
-        if self.idle_max_seconds == 0 {
-            return Err(
-                "idle_max_seconds: 0 would forget at once; leave the policy out to switch it off".into(),
-            );
+        if self.idle_max.0.is_zero() {
+            return Err("idle_max: 0s would forget at once; leave the policy out to switch it off".into());
         }
         Ok(())
     }

@@ -11,8 +11,8 @@ use crate::lately::Lately;
 use crate::prefix::Limits;
 use crate::signals::{CacheChange, Reading};
 use crate::spec::FleetSpec;
+use crate::units::{Size, Span};
 use crate::work::Work;
-use std::time::Duration;
 
 /// How much of the mean a new prompt is.
 const NEWEST: f64 = 1.0 / 64.0;
@@ -151,12 +151,13 @@ impl Scheduler {
             .routes
             .iter()
             .filter_map(|route| route.policies.prefix_cache.as_ref());
-        let sizes = policies.map(|policy| (policy.memory_max_mib, policy.idle_max_seconds));
+        let sizes = policies.map(|policy| (policy.memory_max, policy.idle_max));
         let largest = sizes.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
-        self.prefixes
-            .set_limits(largest.map_or_else(Limits::default, |(mib, seconds)| Limits {
-                bytes_max: (mib as usize) << 20,
-                idle_max: Some(Duration::from_secs(u64::from(seconds))),
-            }));
+        self.prefixes.set_limits(
+            largest.map_or_else(Limits::default, |(Size(bytes), Span(idle))| Limits {
+                bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
+                idle_max: Some(idle),
+            }),
+        );
     }
 }

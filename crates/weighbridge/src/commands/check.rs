@@ -27,20 +27,42 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let given = args.file.or(args.config);
     let path = given.unwrap_or_else(|| PathBuf::from(super::serve::USUAL_CONFIG));
     let checked = weighbridge_config::load(&path, &|name| std::env::var(name).ok());
+    // What only the gateway can read.
+    let unread = checked
+        .as_ref()
+        .ok()
+        .and_then(|loaded| weighbridge_gateway::tokens::check(&loaded.config).err());
+    if let (Ok(loaded), Some(problem)) = (&checked, unread) {
+        if args.json {
+            output(&unread_json(&path, loaded, &problem))?;
+        }
+        return Err(Failure::BadInput(format!("{}: {problem}", path.display())));
+    }
     let text = if args.json {
         as_json(&checked)
     } else {
         as_text(&checked)
     };
     output(&text)?;
-    let loaded = checked.map_err(|problems| {
+    checked.map(drop).map_err(|problems| {
         let count = problems.count();
         let noun = if count == 1 { "problem" } else { "problems" };
         Failure::BadInput(format!("{}: {count} {noun}", path.display()))
-    })?;
-    // What only the gateway can read.
-    weighbridge_gateway::tokens::check(&loaded.config)
-        .map_err(|problem| Failure::BadInput(format!("{}: {problem}", path.display())))
+    })
+}
+
+/// A config that is sound, with a tokenizer that cannot be used.
+fn unread_json(path: &std::path::Path, loaded: &Loaded, problem: &str) -> String {
+    let problem = Problem {
+        file: path.display().to_string(),
+        line: 0,
+        column: 0,
+        path: String::new(),
+        message: problem.to_owned(),
+        hint: None,
+    };
+    let report = json!({"ok": false, "problems": [problem], "warnings": loaded.warnings});
+    format!("{report:#}\n")
 }
 
 fn as_json(checked: &Result<Loaded, Problems>) -> String {

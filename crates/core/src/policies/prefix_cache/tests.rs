@@ -298,7 +298,7 @@ fn events_of_the_engine_count_as_well() {
 fn what_is_not_used_is_forgotten() {
     let mut stage = Stage::new(2, |policies| {
         policies.prefix_cache = Some(Config {
-            idle_max_seconds: 60,
+            idle_max: Span(Duration::from_secs(60)),
             ..Config::default()
         });
     });
@@ -320,7 +320,7 @@ fn settings_that_mean_nothing_are_refused() {
     };
     assert!(!wrong(|_| {}));
     assert!(wrong(|config| config.weight = 0.0));
-    assert!(wrong(|config| config.memory_max_mib = 0));
-    assert!(wrong(|config| config.memory_max_mib = 5000));
-    assert!(wrong(|config| config.idle_max_seconds = 0));
+    assert!(wrong(|config| config.memory_max = Size(0)));
+    assert!(wrong(|config| config.memory_max = Size(5000 << 20)));
+    assert!(wrong(|config| config.idle_max = Span(Duration::ZERO)));
 }

@@ -1,5 +1,7 @@
 //! What an engine can say of its load.
 
+use std::ops::RangeInclusive;
+
 /// One quantity of an engine. Shares are 0 to 1; what is cumulative counts since the engine started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -156,13 +158,33 @@ impl Signal {
             // Engines that count in parallel overshoot a little; far above 1 it is no share at all.
             true if value > SHARE_MAX => None,
             true => Some(value.min(1.0)),
-            false => Some(value),
+            false => self.bounds().contains(&value).then_some(value),
         })
+    }
+
+    /// What a number may be. Beyond it something else is wrong, and a policy that believed it would judge by nonsense.
+    const fn bounds(self) -> RangeInclusive<f64> {
+        match self {
+            Self::Waiting
+            | Self::Running
+            | Self::CacheBlocks
+            | Self::UsedBlocks
+            | Self::FreeBlocks
+            | Self::MaxSequences
+            | Self::MaxAdapters => 0.0..=COUNT_MAX,
+            Self::BlockSize => 1.0..=COUNT_MAX,
+            Self::CacheTokens => 1.0..=CACHE_TOKENS_MAX,
+            _ => 0.0..=f64::MAX,
+        }
     }
 }
 
 /// A share up to this is taken to be 1.
 const SHARE_MAX: f64 = 1.5;
+/// Most requests, blocks, tokens of a block, sequences or adapters that an engine may have.
+const COUNT_MAX: f64 = 1e9;
+/// Most tokens that an engine's cache may hold.
+const CACHE_TOKENS_MAX: f64 = 1e12;
 
 /// Placeholders by which NVIDIA's DCGM says that it has no value ("blank", "not found", "not supported", "not
 /// permitted"), of 32-bit, 64-bit and floating point fields: four each, from these on.
@@ -222,6 +244,32 @@ impl std::fmt::Debug for Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_is_not_known() {
+        for signal in [
+            Signal::Waiting,
+            Signal::Running,
+            Signal::UsedBlocks,
+            Signal::MaxSequences,
+            Signal::MaxAdapters,
+            Signal::BlockSize,
+        ] {
+            assert_eq!(signal.accept(1e9), Some(1e9), "{signal:?}");
+            assert_eq!(signal.accept(1.1e9), None, "{signal:?}");
+        }
+        assert_eq!(Signal::BlockSize.accept(0.0), None);
+        assert_eq!(Signal::BlockSize.accept(0.5), None);
+        assert_eq!(Signal::BlockSize.accept(1.0), Some(1.0));
+        assert_eq!(Signal::CacheTokens.accept(0.0), None);
+        assert_eq!(Signal::CacheTokens.accept(16e9), Some(16e9));
+        assert_eq!(Signal::CacheTokens.accept(1e18), None);
+        assert_eq!(
+            Signal::GenerationTokens.accept(1e14),
+            Some(1e14),
+            "totals only grow"
+        );
+    }
 
     #[test]
     fn what_means_not_known_is_not_known() {

@@ -15,6 +15,7 @@ pub(crate) use decode::names;
 
 use crate::gateway::Gateway;
 use crate::snapshot::{Snapshot, Upstream};
+use board::Found;
 use pace::Pace;
 use page::{Fault, Page, PageKey};
 use std::cell::RefCell;
@@ -23,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
-use weighbridge_core::Event;
+use weighbridge_core::{Event, Time};
 
 /// How soon a new config, or endpoints that were found, are followed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -86,39 +87,60 @@ async fn follow(gateway: Arc<Gateway>, followed: Rc<Followed>, mut pace: Pace) {
         let wanted = followed.wanted.borrow().clone();
         let Some((page, upstreams)) = wanted else { return };
         let read = page.fetch(&mut link).await;
-        let outcome = read.and_then(|body| take(&gateway, (&page, &upstreams), &body));
-        let fault = outcome.err();
-        if let Some(fault) = &fault {
-            link = None;
-            for upstream in &upstreams {
-                failed(upstream, page.source, fault);
+        let outcome = match read {
+            Ok(body) => take(&gateway, (&page, &upstreams), &body),
+            Err(fault) => {
+                for upstream in &upstreams {
+                    failed(upstream, page.source, &fault);
+                }
+                Err(fault)
             }
+        };
+        let fault = outcome.err();
+        if fault.is_some() {
+            link = None;
         }
         let wait = pace.next(page.interval, fault.as_ref());
         sleep_until(began + wait).await;
     }
 }
 
-/// Notes what the page says, and tells the scheduler.
+/// Notes what the page says of each endpoint, and tells the scheduler. What it does not say of one, because its rank or
+/// its GPU is not there, is the fault of that one; it is the page's where no endpoint can use it.
 fn take(gateway: &Gateway, (page, upstreams): (&Page, &[Arc<Upstream>]), body: &[u8]) -> Result<(), Fault> {
     let now = gateway.clock.now();
+    let mut outcome = Ok(());
+    let mut is_used = false;
     for upstream in upstreams {
-        let found = decode::read(page, upstream, body)?;
-        if upstream.signals.read(page.source, (now, page.interval), found) {
-            tracing::info!(
-                pool = %upstream.pool_name(), endpoint = %upstream.name, page = page.source.as_str(),
-                "metrics are read again"
-            );
-        }
-        if let Some(reading) = upstream.signals.to_tell(page.source, now) {
-            let reading = Box::new(reading);
-            gateway.tell(Event::Scraped {
-                endpoint: upstream.id,
-                reading,
-            });
+        match decode::read(page, upstream, body) {
+            Ok(found) => {
+                is_used = true;
+                note(gateway, (page, upstream), (found, now));
+            }
+            Err(fault) => {
+                failed(upstream, page.source, &fault);
+                outcome = Err(fault);
+            }
         }
     }
-    Ok(())
+    if is_used { Ok(()) } else { outcome }
+}
+
+/// Notes what the page says of one endpoint, and tells the scheduler.
+fn note(gateway: &Gateway, (page, upstream): (&Page, &Upstream), (found, now): (Found, Time)) {
+    if upstream.signals.read(page.source, (now, page.interval), found) {
+        tracing::info!(
+            pool = %upstream.pool_name(), endpoint = %upstream.name, page = page.source.as_str(),
+            "metrics are read again"
+        );
+    }
+    if let Some(reading) = upstream.signals.to_tell(page.source, now) {
+        let reading = Box::new(reading);
+        gateway.tell(Event::Scraped {
+            endpoint: upstream.id,
+            reading,
+        });
+    }
 }
 
 /// Notes a failure, and says so the first time.

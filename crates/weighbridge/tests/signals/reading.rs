@@ -218,6 +218,56 @@ fn gpus_are_read_from_their_exporter_which_gets_no_key() {
 }
 
 #[test]
+fn a_wrong_gpu_index_is_the_matter_of_its_endpoint_alone() {
+    let [a, b, exporter] = Upstream::start_all(["A", "B", "X"]);
+    exporter.set_metrics("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-aa\"} 50\n");
+    let gpus = exporter.url();
+    let scrape = "scrape: {path: /metrics, interval: 100ms}";
+    a.set_metrics(page());
+    b.set_metrics(page());
+    // The wrong one comes first as well as last.
+    let gateway = gateway(&format!(
+        "pools:\n  - name: r\n    kind: vllm\n    health: false\n    {scrape}\n    endpoints:\n\
+         \x20     - {{name: B, url: \"{}\", gpu_metrics: \"{gpus}\", gpu_index: 7}}\n\
+         \x20     - {{name: A, url: \"{}\", gpu_metrics: \"{gpus}\", gpu_index: 0}}\n\
+         \x20     - {{name: C, url: \"{}/c\", gpu_metrics: \"{gpus}\", gpu_index: 9}}\n",
+        b.url(),
+        a.url(),
+        b.url()
+    ));
+    assert!(eventually(SOON, || shown(&gateway, "A")["gpu"]["stale"] == false));
+    assert!(eventually(SOON, || pages(&exporter).len() >= 10));
+    let one = shown(&gateway, "A")["gpu"].clone();
+    assert_eq!((&one["errors"], &one["error"]), (&json!(0), &Value::Null));
+    for wrong in ["B", "C"] {
+        let gpu = shown(&gateway, wrong)["gpu"].clone();
+        assert_eq!(gpu["stale"], true, "{wrong}");
+        assert_eq!(gpu["error"], "it does not show the endpoint's GPU", "{wrong}");
+    }
+    let log = pages(&exporter);
+    assert!(
+        log.iter().all(|page| page.conn == log[0].conn),
+        "the link is kept"
+    );
+    let text = gateway.stderr();
+    assert!(!text.contains("metrics are read again"), "{text}");
+}
+
+#[test]
+fn a_rank_that_the_page_does_not_know_leaves_the_others_fresh() {
+    let a = Upstream::start("A");
+    a.set_metrics(page());
+    let pools = pool("r", &[&a], &["ranks: 2", FAST]);
+    let gateway = gateway(&format!("pools:\n{pools}"));
+    assert!(eventually(SOON, || tells(&gateway, "A#0")));
+    assert!(eventually(SOON, || pages(&a).len() >= 10));
+    let [first, second] = ["A#0", "A#1"].map(|name| shown(&gateway, name)["engine"].clone());
+    assert_eq!((&first["errors"], &first["error"]), (&json!(0), &Value::Null));
+    assert_eq!(second["stale"], true);
+    assert_eq!(second["error"], "it holds none of the metrics that are known");
+}
+
+#[test]
 fn metrics_may_be_at_a_port_of_their_own() {
     let [a, metrics] = Upstream::start_all(["A", "M"]);
     metrics.set_metrics("nv_trt_llm_request_metrics{request_type=\"waiting\"} 2\nn_total $total\n");

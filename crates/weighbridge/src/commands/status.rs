@@ -239,11 +239,34 @@ fn endpoints(seen: &Value) -> Table {
             left.map(|left| rough(left.ceil())).unwrap_or_default(),
             text(&endpoint["inflight"]),
             weight,
-            engine(&endpoint["signals"]["engine"]),
+            says(&endpoint["signals"]),
             text(&endpoint["reason"]),
         ]);
     }
     table
+}
+
+/// What is known by the pages of an endpoint: the engine's own, then its GPU exporter's.
+fn says(signals: &Value) -> String {
+    let mut parts = vec![engine(&signals["engine"]), gpu(&signals["gpu"])];
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}
+
+/// How busy and how full the GPU is, or since when that is not known.
+fn gpu(page: &Value) -> String {
+    if page["stale"] == true {
+        return match page["age_seconds"].as_f64() {
+            Some(age) => format!("GPU stale, {} old", rough(age)),
+            None => "no GPU metrics".to_owned(),
+        };
+    }
+    let share = |signal: &str, words: &str| {
+        let share = page["values"][signal].as_f64()?;
+        Some(format!("{words} {:.0} %", share * 100.0))
+    };
+    let parts = [share("gpu_utilisation", "GPU"), share("gpu_memory", "GPU memory")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// What the engine says of itself, beside what the gateway counts; how old it is where that is too long ago.
@@ -295,6 +318,22 @@ mod tests {
             "1 running"
         );
         assert_eq!(engine(&Value::Null), "");
+    }
+
+    #[test]
+    fn a_gpu_speaks_where_the_engine_is_not_read() {
+        let fresh = json!({"stale": false, "values": {"gpu_utilisation": 0.5, "gpu_memory": 0.254}});
+        assert_eq!(says(&json!({"gpu": fresh})), "GPU 50 %, GPU memory 25 %");
+        let engine = json!({"stale": false, "values": {"waiting": 2.0}});
+        assert_eq!(
+            says(&json!({"engine": engine, "gpu": fresh})),
+            "2 waiting, GPU 50 %, GPU memory 25 %"
+        );
+        let old = json!({"stale": true, "age_seconds": 75.2, "values": {"gpu_memory": 0.5}});
+        assert_eq!(says(&json!({"gpu": old})), "GPU stale, 1m15s old");
+        let none = json!({"stale": true, "age_seconds": null, "values": {}});
+        assert_eq!(says(&json!({"gpu": none})), "no GPU metrics");
+        assert_eq!(says(&json!({})), "");
     }
 
     #[test]

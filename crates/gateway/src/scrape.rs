@@ -151,15 +151,20 @@ fn failed(upstream: &Upstream, source: Source, fault: &Fault) {
             pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why = fault.text(),
             "metrics cannot be read"
         );
-    } else if fault.is_absence() {
-        tracing::info!(
-            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why = fault.text(),
+        return;
+    }
+    match fault {
+        Fault::Absent(why) => tracing::info!(
+            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why,
             "no metrics here: the gateway's own counts are used"
-        );
-    } else {
-        tracing::warn!(
-            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why = fault.text(),
+        ),
+        Fault::TooLarge(why) => tracing::warn!(
+            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why,
+            "the page of metrics is too large to be read: the gateway's own counts are used"
+        ),
+        Fault::Failing(why) => tracing::warn!(
+            pool = %upstream.pool_name(), endpoint = %upstream.name, page = source.as_str(), why,
             "metrics cannot be read: the gateway's own counts are used meanwhile"
-        );
+        ),
     }
 }

@@ -4,7 +4,7 @@ use super::page::{Fault, PageKey};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Longest time between two attempts at a page that is not there. An engine may be replaced by one that has it.
+/// Longest time between two attempts at a page that is not there, or is too large. An engine may be replaced by one that has it.
 const ABSENT_MAX: Duration = Duration::from_secs(60);
 /// Longest time between two attempts at a page that fails. An engine that comes back is heard soon.
 const FAILING_MAX: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl Pace {
                 self.failures = 0;
                 Duration::ZERO
             }
-            Some(fault) if fault.is_absence() => ABSENT_MAX,
+            Some(fault) if fault.is_lasting() => ABSENT_MAX,
             Some(_) => FAILING_MAX,
         };
         let wait = interval

@@ -44,18 +44,21 @@ pub(super) struct PageKey {
 pub(super) enum Fault {
     /// It is not there, or is none of an engine that is known; that it will be is not to be expected soon.
     Absent(String),
+    /// It is there, but is more than is read; that it shrinks is not to be expected soon.
+    TooLarge(String),
     /// It may be there in a moment.
     Failing(String),
 }
 
 impl Fault {
-    pub(super) fn is_absence(&self) -> bool {
-        matches!(self, Self::Absent(_))
+    /// Whether there is little hope that the next attempt goes better.
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(self, Self::Absent(_) | Self::TooLarge(_))
     }
 
     pub(super) fn text(&self) -> &str {
         match self {
-            Self::Absent(text) | Self::Failing(text) => text,
+            Self::Absent(text) | Self::TooLarge(text) | Self::Failing(text) => text,
         }
     }
 }
@@ -192,7 +195,10 @@ async fn body(link: &mut Link, response: Response<Incoming>) -> Result<Bytes, Fa
                 page.extend_from_slice(data);
             }
             if page.len() > PAGE_MAX {
-                return Err(Fault::Absent(format!("it is larger than {} MiB", PAGE_MAX >> 20)));
+                return Err(Fault::TooLarge(format!(
+                    "it is larger than {} MiB",
+                    PAGE_MAX >> 20
+                )));
             }
         }
         // A last line without its end is cut off, unless the answer says where it ends and came that far.

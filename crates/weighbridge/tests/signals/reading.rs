@@ -268,6 +268,21 @@ fn a_rank_that_the_page_does_not_know_leaves_the_others_fresh() {
 }
 
 #[test]
+fn a_page_that_is_too_large_is_a_fault_and_told_as_one() {
+    let a = Upstream::start("A");
+    a.set_metrics(&format!("{}{}", page(), "# filler\n".repeat(500_000)));
+    let gateway = gateway(&config(&[&a], "{queue_depth: {}}"));
+    let told = || {
+        let text = gateway.stderr();
+        let mut lines = text.lines();
+        lines.any(|line| line.contains("page of metrics is too large") && line.contains("WARN"))
+    };
+    assert!(eventually(SOON, told), "{}", gateway.stderr());
+    assert!(!gateway.stderr().contains("no metrics here"));
+    assert_eq!(shown(&gateway, "A")["engine"]["error"], "it is larger than 4 MiB");
+}
+
+#[test]
 fn metrics_may_be_at_a_port_of_their_own() {
     let [a, metrics] = Upstream::start_all(["A", "M"]);
     metrics.set_metrics("nv_trt_llm_request_metrics{request_type=\"waiting\"} 2\nn_total $total\n");

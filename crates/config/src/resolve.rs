@@ -64,6 +64,13 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
             "add a pool with a name and its endpoints",
         );
     }
+    let own = [
+        ("server.listen", Some(server.listen)),
+        ("admin.listen", admin.listen),
+    ];
+    reader.own_listeners = (own.into_iter())
+        .filter_map(|(key, listen)| Some((key, listen?)))
+        .collect();
     let pools = pools::pools(reader, file.pools.map(|at| at.value).unwrap_or_default());
     let routes = routes::routes(
         reader,

@@ -54,8 +54,10 @@ pub(crate) struct Reader<'a> {
     pub(crate) shown: BTreeMap<String, String>,
     /// URLs with variables, as they are written.
     pub(crate) urls: BTreeSet<String>,
-    /// Where engines' events are listened for, and where that is written.
-    pub(crate) kv_listeners: Vec<(NodeId, crate::kv_events::Place)>,
+    /// Where engines' events are listened for, by how many ranks, and where that is written.
+    pub(crate) kv_listeners: Vec<(NodeId, crate::kv_events::Place, u32)>,
+    /// Where the gateway itself listens, by the key that says so.
+    pub(crate) own_listeners: Vec<(&'static str, std::net::SocketAddr)>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
 }
@@ -71,6 +73,7 @@ impl<'a> Reader<'a> {
             shown: BTreeMap::new(),
             urls: BTreeSet::new(),
             kv_listeners: Vec::new(),
+            own_listeners: Vec::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
         }

@@ -64,6 +64,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
             "add a pool with a name and its endpoints",
         );
     }
+    reader.own_listeners = own_listeners(server.listen, admin.listen);
     let pools = pools::pools(reader, file.pools.map(|at| at.value).unwrap_or_default());
     let routes = routes::routes(
         reader,
@@ -71,8 +72,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
         &pools,
     );
 
-    own_address(reader, &pools, "server.listen", Some(server.listen));
-    own_address(reader, &pools, "admin.listen", admin.listen);
+    own_address(reader, &pools);
     warnings::providers(reader, &pools);
     warnings::same_source(reader, &pools);
     let (pool_specs, pools): (Vec<_>, Vec<_>) = pools.into_iter().map(|pool| (pool.spec, pool.pool)).unzip();
@@ -99,10 +99,16 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
     }
 }
 
+/// Where the gateway itself listens, by the key that says so.
+fn own_listeners(server: SocketAddr, admin: Option<SocketAddr>) -> Vec<(&'static str, SocketAddr)> {
+    let admin = admin.map(|listen| ("admin.listen", listen));
+    [("server.listen", server)].into_iter().chain(admin).collect()
+}
+
 /// Refuses endpoints that are the gateway itself: it would send every request to itself until no connection is left.
-fn own_address(reader: &mut Reader<'_>, pools: &[Resolved], key: &str, listen: Option<SocketAddr>) {
-    let Some(listen) = listen else { return };
-    for pool in pools {
+fn own_address(reader: &mut Reader<'_>, pools: &[Resolved]) {
+    let own = reader.own_listeners.clone();
+    for ((key, listen), pool) in (own.into_iter()).flat_map(|own| pools.iter().map(move |pool| (own, pool))) {
         let places = reader
             .child(pool.node, "endpoints")
             .map(|list| reader.children(list))

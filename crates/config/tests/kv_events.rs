@@ -122,3 +122,100 @@ fn a_tokenizer_is_a_file_beside_the_config() {
     let found = common::bad("pools: [{name: a, endpoints: [http://h:1], tokenizer: {chat_template: t}}]");
     assert!(found[0].to_string().contains("path"), "{found:?}");
 }
+
+#[test]
+fn every_rank_has_a_port() {
+    let ranks = |endpoint: &str, pool: &str| {
+        format!(
+            "pools: [{{name: a{pool}, endpoints: [{{url: http://h:1{endpoint}, kv_events: {{connect: tcp://h:65530, replay: tcp://h:65000}}}}]}}]"
+        )
+    };
+    let told = |text: &str, ranks: u32| {
+        let found = common::bad(text);
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown.len(), 1, "{shown:#?}");
+        assert!(
+            shown[0].contains("pools[0].endpoints[0].kv_events.connect")
+                && shown[0].contains(&format!("{ranks} ranks")),
+            "{shown:#?}"
+        );
+    };
+    told(&ranks(", ranks: 7", ""), 7);
+    told(&ranks("", ", ranks: 8"), 8);
+    let config = good(&ranks(", ranks: 6", ", ranks: 8"));
+    let last = config.pools[0].endpoints[5].kv_events.clone().unwrap();
+    assert_eq!(last.source, Source::Connect(place("h", 65535)));
+}
+
+/// Two endpoints that listen, each with its ranks.
+fn both(a: (&str, u32), b: (&str, u32)) -> String {
+    let endpoint = |(bind, ranks): (&str, u32), port: u16| {
+        format!(
+            "{{url: http://h:{port}, ranks: {ranks}, kv_events: {{bind: '{bind}', replay: tcp://h:{port}}}}}"
+        )
+    };
+    format!(
+        "pools: [{{name: a, endpoints: [{}, {}]}}]",
+        endpoint(a, 1000),
+        endpoint(b, 2000)
+    )
+}
+
+#[test]
+fn ranks_and_overlapping_addresses_cannot_have_one_port() {
+    let told = |a: (&str, u32), b: (&str, u32), message: &str| {
+        let found = common::bad(&both(a, b));
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown.len(), 1, "{shown:#?}");
+        assert!(
+            shown[0].contains("pools[0].endpoints[1].kv_events.bind: ") && shown[0].contains(message),
+            "{shown:#?}"
+        );
+    };
+    let (any, one) = ("tcp://*:5557", "tcp://127.0.0.1:5558");
+    told((any, 2), (one, 1), "also listens on `tcp://*:5558`");
+    told((one, 1), (any, 2), "also listens on `tcp://127.0.0.1:5558`");
+    told(
+        ("tcp://0.0.0.0:5557", 1),
+        ("tcp://127.0.0.1:5557", 1),
+        "also listens",
+    );
+    told(("tcp://0.0.0.0:5557", 1), (any, 1), "also listens");
+    told(
+        ("tcp://[::]:5557", 1),
+        ("tcp://127.0.0.1:5557", 1),
+        "also listens",
+    );
+    told(("tcp://[::1]:5557", 1), ("tcp://[0::1]:5557", 1), "also listens");
+    good(&both((any, 1), (one, 1)));
+    good(&both((one, 4), (any, 1)));
+    good(&both(("tcp://0.0.0.0:5557", 1), ("tcp://[::1]:5557", 1)));
+}
+
+#[test]
+fn an_engine_cannot_have_the_gateways_own_port() {
+    let told = |head: &str, bind: &str, ranks: u32, key: &str| {
+        let found = common::bad(&format!(
+            "{head}pools: [{{name: a, endpoints: [{{url: http://h:1, ranks: {ranks}, kv_events: {{bind: '{bind}', replay: tcp://h:1}}}}]}}]"
+        ));
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown.len(), 1, "{shown:#?}");
+        assert!(
+            shown[0].contains("pools[0].endpoints[0].kv_events.bind: ")
+                && shown[0].contains(&format!("`{key}`")),
+            "{shown:#?}"
+        );
+    };
+    told("", "tcp://127.0.0.1:8800", 1, "server.listen");
+    told("", "tcp://*:8799", 2, "server.listen");
+    told("", "tcp://*:8801", 1, "admin.listen");
+    told(
+        "server: {listen: '127.0.0.1:9000'}\n",
+        "tcp://0.0.0.0:9000",
+        1,
+        "server.listen",
+    );
+    good(
+        "server: {listen: '127.0.0.1:9000'}\npools: [{name: a, endpoints: [{url: http://h:1, kv_events: {bind: tcp://127.0.0.2:9000, replay: tcp://h:1}}]}]",
+    );
+}

@@ -147,7 +147,7 @@ pub(crate) fn read_endpoints(
         true => Vec::<At<Short<Given>>>::from_node(&mut reader, Tree::ROOT),
         false => None,
     };
-    let found = endpoints(&mut reader, Tree::ROOT, list.unwrap_or_default());
+    let found = endpoints(&mut reader, Tree::ROOT, (list.unwrap_or_default(), 1));
     if found.0.len() > ENDPOINTS_MAX {
         reader.problem(
             Tree::ROOT,

@@ -5,11 +5,18 @@ use crate::model::kv_events as model;
 use crate::read::{At, Reader};
 use crate::resolved::Endpoint;
 use crate::yaml::NodeId;
+use std::net::IpAddr;
 
-pub(super) fn kv_events(reader: &mut Reader<'_>, given: Option<At<model::KvEvents>>) -> Option<KvEvents> {
+/// Reads where the events of an engine with `ranks` ranks come from.
+pub(super) fn kv_events(
+    reader: &mut Reader<'_>,
+    given: Option<At<model::KvEvents>>,
+    ranks: u32,
+) -> Option<KvEvents> {
     let At { node, value: given } = given?;
     let replay = given.replay.map(|replay| {
         everywhere(reader, replay.node, &replay.value.0);
+        every_rank(reader, replay.node, (&replay.value.0, ranks));
         replay.value.0
     });
     let source = match (given.bind, given.connect) {
@@ -22,11 +29,13 @@ pub(super) fn kv_events(reader: &mut Reader<'_>, given: Option<At<model::KvEvent
                     "write `tcp://127.0.0.1:5557`, or `tcp://*:5557` for all interfaces",
                 );
             }
-            listen(reader, bind.node, &place);
+            every_rank(reader, bind.node, (&place, ranks));
+            listen(reader, bind.node, (&place, ranks));
             Source::Bind(place)
         }
         (None, Some(connect)) => {
             everywhere(reader, connect.node, &connect.value.0);
+            every_rank(reader, connect.node, (&connect.value.0, ranks));
             Source::Connect(connect.value.0)
         }
         // Reported where the map was read.
@@ -53,17 +62,63 @@ fn everywhere(reader: &mut Reader<'_>, node: NodeId, place: &Place) {
     }
 }
 
-/// Two sockets cannot listen on one port.
-fn listen(reader: &mut Reader<'_>, node: NodeId, place: &Place) {
-    let meets = |other: &&(NodeId, Place)| {
-        let hosts = [other.1.host.as_str(), place.host.as_str()];
-        other.1.port == place.port && (hosts[0] == hosts[1] || hosts.contains(&"*"))
-    };
-    if let Some((first, other)) = reader.kv_listeners.iter().find(meets) {
-        let message = format!("{} also listens on `{other}`", reader.tree.path(*first));
-        reader.problem(node, message, "give every engine a port of its own");
+/// Rank *i* has the port that is *i* above the one written.
+fn every_rank(reader: &mut Reader<'_>, node: NodeId, (place, ranks): (&Place, u32)) {
+    if last_port(place, ranks) > u32::from(u16::MAX) {
+        let first = u32::from(u16::MAX) + 1 - ranks;
+        reader.problem(
+            node,
+            format!("`{place}` leaves no ports for all of the {ranks} ranks: the last one would have port {}, and ports end at 65535", last_port(place, ranks)),
+            format!("give the engine a port up to {first}, and write it here"),
+        );
     }
-    reader.kv_listeners.push((node, place.clone()));
+}
+
+/// The port of the last of so many ranks.
+fn last_port(place: &Place, ranks: u32) -> u32 {
+    u32::from(place.port) + ranks.saturating_sub(1)
+}
+
+/// Two sockets cannot listen on one port.
+fn listen(reader: &mut Reader<'_>, node: NodeId, (place, ranks): (&Place, u32)) {
+    let last = last_port(place, ranks);
+    let meets = |(_, other, count): &&(NodeId, Place, u32)| {
+        let ports = u32::from(other.port) <= last && u32::from(place.port) <= last_port(other, *count);
+        ports && overlap(&other.host, &place.host)
+    };
+    if let Some((first, other, _)) = reader.kv_listeners.iter().find(meets) {
+        let met = Place {
+            host: other.host.clone(),
+            port: other.port.max(place.port),
+        };
+        let message = format!("{} also listens on `{met}`", reader.tree.path(*first));
+        let hint = match reader.kv_listeners.iter().any(|(_, _, count)| *count > 1) || ranks > 1 {
+            true => "give every engine ports of its own, one for each rank",
+            false => "give every engine a port of its own",
+        };
+        reader.problem(node, message, hint);
+    }
+    let own = (reader.own_listeners.iter()).find(|(_, own)| {
+        let port = u32::from(own.port());
+        (u32::from(place.port)..=last).contains(&port) && overlap(&own.ip().to_string(), &place.host)
+    });
+    if let Some((key, own)) = own {
+        let message = format!("the gateway itself listens on `{own}`, see `{key}`");
+        reader.problem(node, message, "give the engine's events a port of their own");
+    }
+    reader.kv_listeners.push((node, place.clone(), ranks));
+}
+
+/// Whether sockets that listen on these hosts get in each other's way. All interfaces in IPv6 are those in IPv4 too.
+fn overlap(a: &str, b: &str) -> bool {
+    let address = |host: &str| host.parse::<IpAddr>().map(|address| address.to_canonical());
+    match (address(a), address(b)) {
+        (Ok(a), Ok(b)) => {
+            let covers = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+            a == b || covers(a, b) || covers(b, a)
+        }
+        _ => a == b || a == "*" || b == "*",
+    }
 }
 
 /// Engines' events are about tokens, requests mostly of text.

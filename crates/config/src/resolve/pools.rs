@@ -48,17 +48,17 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
     let facts = facts(reader, &mut given);
     let name: Arc<str> = given.name?.value.0.into();
     let kind = or(given.kind, kind, Kind::Generic);
+    let ranks = or(given.ranks, |ranks| ranks.0, 1);
     let (discovery, (endpoint_specs, endpoints)) = match (given.discovery, given.endpoints) {
         (Some(discovery), _) => super::discovery::discovery(reader, discovery),
         (None, Some(list)) => {
             if reader.is_empty_list(list.node) {
                 reader.problem(list.node, "the pool has no endpoint", "add the URL of one");
             }
-            (None, endpoints(reader, list.node, list.value))
+            (None, endpoints(reader, list.node, (list.value, ranks)))
         }
         (None, None) => (None, (Vec::new(), Vec::new())),
     };
-    let ranks = or(given.ranks, |ranks| ranks.0, 1);
     let (endpoint_specs, endpoints) = expand((endpoint_specs, endpoints), ranks);
     let api_keys = api_keys(reader, given.api_key, given.api_keys);
     let plain = match &discovery {
@@ -187,11 +187,11 @@ fn ability(word: model::AbilityWord) -> Abilities {
     }
 }
 
-/// Resolves the list at `node`.
+/// Resolves the list at `node`, in which endpoints have `usual` ranks where they do not say themselves.
 pub(super) fn endpoints(
     reader: &mut Reader<'_>,
     node: NodeId,
-    given: Vec<At<Short<model::Endpoint>>>,
+    (given, usual): (Vec<At<Short<model::Endpoint>>>, u32),
 ) -> (Vec<EndpointSpec>, Vec<Endpoint>) {
     let mut seen: HashMap<Arc<str>, String> = HashMap::new();
     let mut specs = Vec::with_capacity(given.len());
@@ -221,14 +221,15 @@ pub(super) fn endpoints(
             labels: sorted(&labels),
             rank: None,
         });
+        let ranks = given.ranks.map(|ranks| ranks.value.0);
         endpoints.push(Endpoint {
             name,
             url,
             addresses: Vec::new(),
             labels,
             gpus: super::scrape::gpus(reader, given.gpu_metrics, given.gpu_index, given.gpu_uuid),
-            kv_events: super::kv_events::kv_events(reader, given.kv_events),
-            ranks: given.ranks.map(|ranks| ranks.value.0),
+            kv_events: super::kv_events::kv_events(reader, given.kv_events, ranks.unwrap_or(usual)),
+            ranks,
             rank: None,
         });
     }

@@ -13,7 +13,7 @@ use weighbridge_wire::zmtp::{self, Received, Role, Zmtp, ZmtpError};
 const CONNECT: Duration = Duration::from_secs(2);
 /// Longest wait for a peer to say what it is.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Longest silence of a publisher that was asked. It looks at its replay socket between two batches, at least every 100 ms.
+/// Longest time for the whole answer of a publisher that was asked. It looks at its replay socket between two batches, at least every 100 ms.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// Silence after which the kernel asks whether the peer is still there.
 const KEEPALIVE: Duration = Duration::from_secs(20);
@@ -27,8 +27,10 @@ pub(super) enum LinkError {
     ConnectTime,
     #[error("the peer did not say what it is within {} s", HANDSHAKE.as_secs())]
     HandshakeTime,
-    #[error("no answer within {} s", ANSWER.as_secs())]
+    #[error("no whole answer within {} s", ANSWER.as_secs())]
     AnswerTime,
+    #[error("the answer is full of batches that were not asked for")]
+    Useless,
     #[error("the connection broke: {0}")]
     Broken(#[from] std::io::Error),
     #[error("the peer closed the connection")]

@@ -15,6 +15,8 @@ use weighbridge_wire::zmtp::Role;
 
 /// Messages that may wait to be taken.
 const QUEUE: usize = 16;
+/// Most messages of an answer that are of no use: batches before those asked for, or again, and what is no batch.
+const USELESS_MAX: u32 = 256;
 /// Waits before the second and later tries; an engine that starts may publish before it listens for replays.
 const AGAIN: [Duration; 3] = [
     Duration::from_millis(200),
@@ -75,13 +77,55 @@ async fn run(place: &Place, from: u64, replies: &mpsc::Sender<Reply>) -> Result<
             },
         }
     };
-    link.send(&[b"", &from.to_be_bytes()]).await?;
-    loop {
-        let message = timeout(ANSWER, link.receive())
-            .await
-            .map_err(|_| LinkError::AnswerTime)??;
-        if replies.send(Reply::Message(message)).await.is_err() {
-            return Ok(());
+    answer(&mut link, (from, ANSWER), replies).await
+}
+
+/// Passes on all that comes for the batches from number `from` on, for so long and no longer: whoever takes longer, or sends
+/// what was not asked for again and again, gives no answer.
+async fn answer(
+    link: &mut Link,
+    (from, within): (u64, Duration),
+    replies: &mpsc::Sender<Reply>,
+) -> Result<(), LinkError> {
+    let all = async {
+        link.send(&[b"", &from.to_be_bytes()]).await?;
+        let mut wanted = Wanted {
+            next: from,
+            useless: 0,
+        };
+        loop {
+            let message = link.receive().await?;
+            if !wanted.admits(&message) {
+                return Err(LinkError::Useless);
+            }
+            if replies.send(Reply::Message(message)).await.is_err() {
+                return Ok(());
+            }
         }
+    };
+    timeout(within, all).await.map_err(|_| LinkError::AnswerTime)?
+}
+
+/// Which batches an answer may still have: publishers send them in order.
+struct Wanted {
+    next: u64,
+    useless: u32,
+}
+
+impl Wanted {
+    /// Notes a message; false: too many of them are of no use.
+    fn admits(&mut self, parts: &[Bytes]) -> bool {
+        let number = match parts {
+            [.., number, _] => number.as_ref().try_into().ok().map(u64::from_be_bytes),
+            _ => None,
+        };
+        match number {
+            Some(number) if number >= self.next => self.next = number.saturating_add(1),
+            _ => self.useless += 1,
+        }
+        self.useless <= USELESS_MAX
     }
 }
+
+#[cfg(test)]
+mod tests;

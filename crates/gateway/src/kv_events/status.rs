@@ -36,7 +36,8 @@ pub struct KvShown {
     pub unreadable: u64,
     /// Blocks that were told of and could not be placed: behind unknown ones, of other sizes, beyond what is kept.
     pub unplaced: u64,
-    /// From when the newest batch was made, by the engine's clock, to when it was taken on, by ours.
+    /// From when the newest batch was made, by the engine's clock, to when it was taken on, by ours; absent where the clocks
+    /// disagree: below 0, or above a day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_seconds: Option<f64>,
     /// What failed last; absent where nothing has since the last connection.
@@ -90,8 +91,13 @@ impl Status {
         self.lock().unreadable += 1;
     }
 
-    /// Takes over what the follower knows; `lag` is that of the newest batch.
-    pub(super) fn update(&self, follower: &Follower, (faults, lag): (u64, Option<f64>)) {
+    /// Takes over what the follower knows, and how often the engine was asked. `lag` is that of the newest batch, where there
+    /// is news of it; one that is not known takes the place of the one before too.
+    pub(super) fn update(
+        &self,
+        follower: &Follower,
+        (faults, replays, lag): (u64, u64, Option<Option<f64>>),
+    ) {
         let (counts, placed) = (follower.counts(), follower.placed());
         let mut shown = self.lock();
         shown.blocks = follower.held();
@@ -100,12 +106,12 @@ impl Status {
         shown.waiting = follower.waiting();
         shown.batches = counts.batches;
         shown.events = counts.events;
-        shown.replays = counts.replays;
+        shown.replays = replays;
         shown.restarts = counts.restarts;
         shown.losses = counts.losses;
         shown.unreadable = counts.broken + counts.unknown + counts.unusable + faults;
         shown.unplaced = placed.orphans + placed.other_size + placed.ambiguous + placed.over;
-        shown.lag_seconds = lag.or(shown.lag_seconds);
+        shown.lag_seconds = lag.unwrap_or(shown.lag_seconds);
     }
 }
 
@@ -146,5 +152,26 @@ impl Board {
             )
         };
         followed.values().map(shown).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_is_what_was_asked_and_the_newest_lag() {
+        let status = Status::default();
+        let mut follower = Follower::new(1);
+        let mut changes = Vec::new();
+        // Wanted, which without a place to ask at is not asked.
+        assert!(follower.connected(&mut changes).is_some());
+        status.update(&follower, (0, 0, Some(Some(1.5))));
+        assert_eq!(status.lock().replays, 0);
+        status.update(&follower, (0, 1, None));
+        assert_eq!(status.lock().replays, 1);
+        assert_eq!(status.lock().lag_seconds, Some(1.5));
+        status.update(&follower, (0, 1, Some(None)));
+        assert_eq!(status.lock().lag_seconds, None);
     }
 }

@@ -20,7 +20,7 @@ use weighbridge_core::signals::CacheChange;
 use weighbridge_core::{EndpointId, Event};
 use weighbridge_wire::kv_events::{Ask, Change, Fault, Follower};
 
-/// Most blocks of one engine that are kept track of, at about 40 bytes each.
+/// Most blocks of one engine that are kept track of, at about 60 bytes each.
 const BLOCKS_MAX: usize = 2_000_000;
 /// Most blocks that the scheduler is told of at once: bounds for how long its lock is held.
 const TOLD_MAX: usize = 256;
@@ -28,6 +28,9 @@ const TOLD_MAX: usize = 256;
 const GRACE: Duration = Duration::from_millis(500);
 /// Silence after which the engine is asked whether something got lost: nothing else shows the loss of its last batch.
 const SILENCE: Duration = Duration::from_secs(10);
+
+/// Longest lag that is believed, seconds: beyond a day it tells of clocks, not of batches.
+const LAG_MAX: f64 = 86_400.0;
 
 /// Follows one engine until it is dropped.
 pub(super) struct Subscriber {
@@ -43,6 +46,8 @@ pub(super) struct Subscriber {
     due: Option<Instant>,
     changes: Vec<Change>,
     faults: u64,
+    /// Times that the engine was asked for batches.
+    replays: u64,
 }
 
 /// What happens next.
@@ -72,6 +77,7 @@ impl Subscriber {
             due: None,
             changes: Vec::new(),
             faults: 0,
+            replays: 0,
         }
     }
 
@@ -171,6 +177,7 @@ impl Subscriber {
         let silence = self.link.as_ref().map(|_| Instant::now() + SILENCE);
         match (ask, &self.replay_at) {
             (Some(ask), Some(place)) => {
+                self.replays += 1;
                 self.replay = Some(Replay::start(place.clone(), ask.from));
                 self.due = None;
             }
@@ -187,8 +194,11 @@ impl Subscriber {
             self.told.note(&self.follower);
         }
         self.tell().await;
-        let lag = news.then(|| lag(self.follower.seconds())).flatten();
-        self.status.update(&self.follower, (self.faults, lag));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(f64::NAN, |now| now.as_secs_f64());
+        let lag = news.then(|| lag(self.follower.seconds(), now));
+        self.status
+            .update(&self.follower, (self.faults, self.replays, lag));
     }
 
     /// Tells the scheduler what changed, in pieces.
@@ -251,9 +261,8 @@ fn size(change: &CacheChange) -> usize {
 }
 
 /// Seconds from when a batch was made, by its engine's clock, until now, by ours; none where the clocks disagree.
-fn lag(made: f64) -> Option<f64> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
-    Some(now - made).filter(|lag| lag.is_finite() && *lag >= 0.0)
+fn lag(made: f64, now: f64) -> Option<f64> {
+    Some(now - made).filter(|lag| (0.0..=LAG_MAX).contains(lag))
 }
 
 /// Ends a task with its owner.
@@ -262,5 +271,24 @@ struct EndsWith(AbortHandle);
 impl Drop for EndsWith {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lag;
+
+    #[test]
+    fn a_lag_is_known_within_a_day() {
+        let now = 1_796_005_345.0;
+        assert_eq!(lag(now - 2.5, now), Some(2.5));
+        assert_eq!(lag(now, now), Some(0.0));
+        assert_eq!(lag(now - 86_400.0, now), Some(86_400.0));
+        assert_eq!(lag(now - 86_401.0, now), None);
+        assert_eq!(lag(1.0, now), None);
+        assert_eq!(lag(now + 1.0, now), None);
+        assert_eq!(lag(f64::NAN, now), None);
+        assert_eq!(lag(f64::NEG_INFINITY, now), None);
+        assert_eq!(lag(now, f64::NAN), None);
     }
 }

@@ -58,6 +58,8 @@ fn what_cannot_be_had_again_is_forgotten() {
     world.wait("forgotten", |shown| {
         shown["losses"] == 1 && shown["whole"] == false
     });
+    // There is nowhere to ask.
+    assert_eq!(world.shown()["replays"], 0);
     // Once the engine says that it is empty, all is known again.
     world.cache.clear();
     world.work(3, |_| false);

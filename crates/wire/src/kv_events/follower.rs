@@ -40,7 +40,7 @@ pub struct FollowerCounts {
     pub batches: u64,
     /// Events of them.
     pub events: u64,
-    /// Times that batches were asked for again.
+    /// Times that batches were wanted again; whether they can be asked for, who follows knows.
     pub replays: u64,
     /// Times that the publisher began anew.
     pub restarts: u64,

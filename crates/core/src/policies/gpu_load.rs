@@ -151,12 +151,48 @@ mod tests {
                 until: None,
             },
         });
-        // It counts as loaded as the others are in the mean, which is 2 now.
-        assert_eq!(sent(&mut stage, 90), [30, 30, 30]);
-        let weights: Vec<f64> = (stage.scheduler.view(stage.now).endpoints.iter())
-            .map(|endpoint| endpoint.weight.as_f64())
+        assert_eq!(
+            weights(&stage),
+            [1.0, 2.0, 2.0],
+            "by hand, by load, as loaded as the mean"
+        );
+        assert_eq!(sent(&mut stage, 100), [20, 40, 40]);
+    }
+
+    fn weights(stage: &Stage) -> [f64; 3] {
+        let view = stage.scheduler.view(stage.now);
+        std::array::from_fn(|place| view.endpoints[place].weight.as_f64())
+    }
+
+    /// Whatever a weight comes from, the one that is shown is the one that counts.
+    #[test]
+    fn what_is_shown_is_what_counts() {
+        let mut stage = auto([Weight::ONE; 3]);
+        assert_eq!(weights(&stage), [1.0, 2.0, 1.5]);
+        let endpoint = stage.ids[2];
+        stage.step(crate::Event::Control {
+            endpoint,
+            command: Control::Calibrated {
+                weight: Some(Weight(4_000_000)),
+                until: None,
+            },
+        });
+        assert_eq!(weights(&stage), [1.0, 2.0, 6.0]);
+        let bases = stage.scheduler.view(stage.now).endpoints;
+        let bases: Vec<f64> = bases
+            .iter()
+            .map(|endpoint| endpoint.base_weight.as_f64())
             .collect();
-        assert_eq!(weights, [1.0, 2.0, 1.0], "by hand, by load, as configured");
+        assert_eq!(bases, [1.0, 1.0, 4.0], "the load aside");
+        assert_eq!(sent(&mut stage, 90), [10, 20, 60]);
+        // A mean over the whole pool: nobody's weight moves because another is gone for a while.
+        let endpoint = stage.ids[1];
+        stage.step(crate::Event::Control {
+            endpoint,
+            command: Control::Drain,
+        });
+        assert_eq!(weights(&stage), [1.0, 2.0, 6.0]);
+        assert_eq!(sent(&mut stage, 70), [10, 0, 60]);
     }
 
     /// Weights that move with every reading neither start the turns anew nor favour the first.

@@ -13,7 +13,8 @@ load = 100 · (0.6 m + 0.3 u + 0.1 q), where m is the KV usage (GPU memory where
 (`gpu_metrics`) and q = min(1, waiting / 10); what an engine does not report counts as what it does. The score is w = 100 · weight
 / (1 + load). Every 10 s: the median of 60 s, so that spikes and dips under 30 s vanish; the mean of 5 min; at most a fifth up or
 down from the w before, but for the first; without a fresh signal for three steps it holds. An engine that never told
-takes the mean of the others.
+takes the mean of the others. Under `weight: auto`, labels `gpu` and `gpus` stand in for weights of 1, as under `weight: labels`, and
+one endpoint without a known `gpu` switches the types off for its pool.
 
 **Right** as `weight: auto` of a pool, where engines differ (GPUs, neighbours, clients beside the gateway) and shares are to follow slowly.
 **Wrong** as the only policy under `picker: max`: for 10 s and more every request goes to the same engine, and `check` warns. Beside

@@ -386,7 +386,10 @@ fn weights_that_follow_nothing() {
     let silent = format!("pools[0].weight: {silent}");
     let with = |keys: &str| format!("pools: [{{name: a, weight: auto, {keys}}}]");
     check(&with("kind: vllm, endpoints: [http://h]"), &[]);
-    check(&with("kind: generic, scrape: {path: /metrics}, endpoints: [http://h]"), &[]);
+    check(
+        &with("kind: generic, scrape: {path: /metrics}, endpoints: [http://h]"),
+        &[],
+    );
     check(
         &with("kind: vllm, scrape: false, endpoints: [http://h]"),
         &[&silent],

@@ -75,6 +75,7 @@ pub(crate) fn resolve(reader: &mut Reader<'_>, file: File, now: i64) -> Config {
     own_address(reader, &pools);
     warnings::providers(reader, &pools);
     warnings::same_source(reader, &pools);
+    warnings::weights(reader, &pools);
     let (pool_specs, pools): (Vec<_>, Vec<_>) = pools.into_iter().map(|pool| (pool.spec, pool.pool)).unzip();
     let (route_specs, routes): (Vec<_>, Vec<_>) = routes.into_iter().unzip();
     warnings::keys(reader, &keys, &route_specs, now);

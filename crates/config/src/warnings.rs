@@ -7,7 +7,7 @@ use crate::read::{At, Reader};
 use crate::resolve::Resolved;
 use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
-pub(crate) use facts::zones;
+pub(crate) use facts::{weights, zones};
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
 use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};

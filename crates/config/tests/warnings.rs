@@ -379,3 +379,41 @@ fn http_2_to_engines_that_do_not_speak_it_is_told() {
         check(&format!("pools: [{{name: p, http: 2, {settings}}}]"), expect);
     }
 }
+
+#[test]
+fn weights_that_follow_nothing() {
+    let silent = "nothing tells of the load in the pool `a`, as its metrics are not read, so its weights stay what they are | let `scrape` read the engines' metrics, or leave `weight: auto` out";
+    let silent = format!("pools[0].weight: {silent}");
+    let with = |keys: &str| format!("pools: [{{name: a, weight: auto, {keys}}}]");
+    check(&with("kind: vllm, endpoints: [http://h]"), &[]);
+    check(
+        &with("kind: generic, scrape: {path: /metrics}, endpoints: [http://h]"),
+        &[],
+    );
+    check(
+        &with("kind: vllm, scrape: false, endpoints: [http://h]"),
+        &[&silent],
+    );
+    check(&with("kind: generic, endpoints: [http://h]"), &[&silent]);
+    check(
+        &with("kind: openai, api_key: x, endpoints: [https://h]"),
+        &[&silent],
+    );
+}
+
+#[test]
+fn labels_that_weigh_nothing() {
+    let labels = |weight: &str, labels: &str| {
+        format!(
+            "pools: [{{name: a, kind: vllm{weight}, endpoints: [{{url: http://h, labels: {{{labels}}}}}]}}]"
+        )
+    };
+    let unread = [
+        "pools[0].endpoints[0].labels.gpu: `Abacus` is no GPU type that is known, so no type counts for the weights in this pool | name one such as `A100` or `NVIDIA L40S`, or give the endpoints their `weight`",
+        "pools[0].endpoints[0].labels.gpus: `eight` is no number of GPUs, so it counts as 1 | write a whole number from 1 to 1024",
+    ];
+    check(&labels(", weight: labels", "gpu: Abacus, gpus: eight"), &unread);
+    check(&labels(", weight: auto", "gpu: Abacus, gpus: eight"), &unread);
+    check(&labels(", weight: labels", "gpu: NVIDIA H100, gpus: \"8\""), &[]);
+    check(&labels("", "gpu: Abacus, gpus: eight"), &[]);
+}

@@ -96,6 +96,28 @@ pub(crate) enum Return {
     Unknown,
 }
 
+/// Mean of the load factors of a pool's endpoints, blocked ones as well, so that no weight moves because another endpoint is
+/// gone for a while.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MeanFactor {
+    sum: f64,
+    told: f64,
+}
+
+impl MeanFactor {
+    pub(crate) fn add(&mut self, endpoint: &Endpoint, now: Time) {
+        if let Some(factor) = endpoint.load_factor(now) {
+            self.sum += factor;
+            self.told += 1.0;
+        }
+    }
+
+    /// None: nobody tells anything.
+    pub(crate) fn get(&self) -> Option<f64> {
+        (self.told > 0.0).then(|| self.sum / self.told)
+    }
+}
+
 impl Endpoint {
     pub(crate) fn new(id: EndpointId, spec: &EndpointSpec, pool: &Arc<PoolSpec>) -> Self {
         Self {
@@ -172,11 +194,23 @@ impl Endpoint {
         in_force(self.weight_override, now)
     }
 
-    /// The weight as it is shown: where the pool's weights follow the load, as they do.
-    pub(crate) fn shown_weight(&self, now: Time) -> Weight {
-        match self.engine.dynamic().factor().filter(|_| self.pool.auto_weight) {
-            Some(factor) if self.weight_by_hand(now).is_none() => self.base_weight(now).times(factor),
-            _ => self.effective_weight(now),
+    /// By what its load multiplies its weight, where the weights of its pool follow the load; none: it told nothing, or has its
+    /// weight by hand, which stands as it is.
+    pub(crate) fn load_factor(&self, now: Time) -> Option<f64> {
+        let told = self.engine.dynamic().factor();
+        told.filter(|_| self.pool.auto_weight && self.weight_by_hand(now).is_none())
+    }
+
+    /// The weight that is shown, and that counts where turns are taken. `mean`: of the factors in its pool, for one that told
+    /// nothing; none: no load counts in this pool.
+    pub(crate) fn shown_weight(&self, now: Time, mean: Option<f64>) -> Weight {
+        match (self.weight_by_hand(now), mean) {
+            (Some(by_hand), _) => by_hand,
+            (None, Some(mean)) => {
+                let factor = self.load_factor(now).unwrap_or(mean);
+                self.base_weight(now).times(factor)
+            }
+            (None, None) => self.base_weight(now),
         }
     }
 

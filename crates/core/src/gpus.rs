@@ -57,6 +57,13 @@ pub fn bandwidth(label: &str) -> Option<u32> {
     })
 }
 
+/// The number of GPUs that `label` tells of; none: it is no whole number from 1 to 1024.
+#[must_use]
+pub fn count(label: &str) -> Option<u64> {
+    let count = label.trim().parse().ok();
+    count.filter(|count| (1..=COUNT_MAX).contains(count))
+}
+
 impl EndpointSpec {
     /// The value of a label.
     #[must_use]
@@ -74,8 +81,7 @@ impl EndpointSpec {
     /// GPUs that its labels tell of, else 1.
     #[must_use]
     pub fn gpus(&self) -> u64 {
-        let told = self.label(COUNT).and_then(|count| count.trim().parse().ok());
-        told.filter(|count| (1..=COUNT_MAX).contains(count)).unwrap_or(1)
+        self.label(COUNT).and_then(count).unwrap_or(1)
     }
 }
 

@@ -100,8 +100,10 @@ pub struct EndpointView {
     pub removed: bool,
     /// Requests in flight.
     pub inflight: u32,
-    /// Effective weight.
+    /// Effective weight: the one that counts, by hand or by load as it may be.
     pub weight: Weight,
+    /// The measured weight, else the config's: what counts without a weight by hand, the load aside.
+    pub base_weight: Weight,
     /// Whether the weight is overridden by hand, and until when.
     pub weight_override: Option<Option<Time>>,
     /// Whether a weight was measured for it, which counts unless it is overridden, and until when.

@@ -92,9 +92,10 @@ pub struct Measured {
     pub seconds: f64,
     /// Tokens per second over all its requests.
     pub tokens_per_second: Option<f64>,
-    /// Weight before.
+    /// Weight before: the measured one, else the config's. One by hand and the load are left aside, since what is proposed takes
+    /// the place of this one only.
     pub weight: f64,
-    /// Whether that was set by hand, which goes on counting.
+    /// Whether another was set by hand, which goes on counting.
     pub weight_overridden: bool,
     /// Weight that follows, relative to the others of the pool.
     pub proposed: Option<f64>,
@@ -185,7 +186,7 @@ impl Gateway {
                 tokens: 0,
                 seconds: 0.0,
                 tokens_per_second: None,
-                weight: seen.map_or(1.0, |seen| seen.weight.as_f64()),
+                weight: seen.map_or(1.0, |seen| seen.base_weight.as_f64()),
                 weight_overridden: seen.is_some_and(|seen| seen.weight_override.is_some()),
                 proposed: None,
             }

@@ -13,7 +13,7 @@ use weighbridge_config::resolved::Rate;
 use weighbridge_gateway::calibrate::{Calibration, Order, Refused};
 
 /// What is asked of a pool's endpoints. All is optional; what is absent is as the pool's `calibrate` says.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Ask {
     /// Most tokens of each answer, 16 to 8192.
@@ -56,6 +56,15 @@ pub(crate) fn begin(call: &Call<'_>) -> Result<Answer> {
         body => serde_json::from_slice(body).map_err(|error| Failure::bad(error.to_string()))?,
     };
     if ask.forget {
+        let alone = Ask {
+            forget: true,
+            ..Ask::default()
+        };
+        if ask != alone {
+            return Err(Failure::bad(
+                "`forget` measures nothing; send {\"forget\": true} alone, or leave it out",
+            ));
+        }
         gateway.forget_calibration(&pool);
         tracing::info!(%pool, "measured weights taken back by hand");
         return newest(call);

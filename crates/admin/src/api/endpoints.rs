@@ -69,7 +69,12 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
     if !gateway.control(&pool, &name, command) {
         return Err(gone());
     }
-    tracing::info!(pool, endpoint = name, ?command, "endpoint changed by hand");
+    tracing::info!(
+        pool,
+        endpoint = name,
+        change = said(&change),
+        "endpoint changed by hand"
+    );
     let mut all = endpoints(gateway, &gateway.snapshot(), &gateway.view()).into_iter();
     let endpoint = all
         .find(|endpoint| {
@@ -89,6 +94,17 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
 
 const EXAMPLES: &str =
     r#"{"drain": true}, {"resume": true}, {"weight": 2.5, "ttl": "10m"} or {"weight": null}"#;
+
+/// A change that is one command, for the log.
+fn said(change: &Change) -> String {
+    match (&change.weight, &change.ttl) {
+        (Some(Some(weight)), Some(ttl)) => format!("weight {weight} for {ttl}"),
+        (Some(Some(weight)), None) => format!("weight {weight}"),
+        (Some(None), _) => "weight no longer by hand".to_owned(),
+        (None, _) if change.drain.is_some() => "drain".to_owned(),
+        (None, _) => "resume".to_owned(),
+    }
+}
 
 /// The command that a change stands for, or what is wrong with it.
 fn command(change: &Change, after: impl Fn(Duration) -> weighbridge_core::Time) -> Result<Control, String> {
@@ -213,6 +229,20 @@ mod tests {
     fn check(body: &str) -> Result<Control, String> {
         let change = serde_json::from_str(body).map_err(|error: serde_json::Error| error.to_string())?;
         command(&change, Time::from_origin)
+    }
+
+    #[test]
+    fn the_log_says_it_in_words() {
+        for (body, expect) in [
+            (r#"{"weight": 5, "ttl": "10m"}"#, "weight 5 for 10m"),
+            (r#"{"weight": 2.5}"#, "weight 2.5"),
+            (r#"{"weight": null}"#, "weight no longer by hand"),
+            (r#"{"drain": true}"#, "drain"),
+            (r#"{"resume": true}"#, "resume"),
+        ] {
+            let change = serde_json::from_str(body).unwrap();
+            assert_eq!(said(&change), expect);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::read::Reader;
 use crate::resolve::Resolved;
 use crate::yaml::{NodeId, Tree};
+use weighbridge_core::gpus;
 use weighbridge_core::spec::{Picker, RouteSpec};
 
 /// Warns of policies of a route whose facts no pool and no target tells, and of one that must not choose alone.
@@ -44,6 +45,57 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
             "`gpu_load` alone sends every request to one engine until its weights change, 10 s later",
             "add `least_inflight: {}`, or write `weight: auto` in the pool and leave `gpu_load` out",
         );
+    }
+}
+
+/// Warns of weights that are to follow what never comes, or labels that cannot be read.
+pub(crate) fn weights(reader: &mut Reader<'_>, pools: &[Resolved]) {
+    for Resolved { node, spec, pool } in pools {
+        let signals = pool.scrape.is_some() || pool.endpoints.iter().any(|endpoint| endpoint.gpus.is_some());
+        if spec.auto_weight && !signals {
+            let place = reader.child(*node, "weight").unwrap_or(*node);
+            let name = &spec.name;
+            reader.warn(
+                place,
+                format!("nothing tells of the load in the pool `{name}`, as its metrics are not read, so its weights stay what they are"),
+                "let `scrape` read the engines' metrics, or leave `weight: auto` out",
+            );
+        }
+        if spec.auto_weight || spec.label_weight {
+            let endpoints = reader.child(*node, "endpoints");
+            for endpoint in endpoints.map(|list| reader.children(list)).unwrap_or_default() {
+                gpu_labels(reader, endpoint);
+            }
+        }
+    }
+}
+
+/// Warns of labels of an endpoint from which no weight follows.
+fn gpu_labels(reader: &mut Reader<'_>, endpoint: NodeId) {
+    let Some(labels) = reader.child(endpoint, "labels") else {
+        return;
+    };
+    if let Some(place) = reader.child(labels, "gpu") {
+        let word = reader.written(place);
+        if gpus::bandwidth(&word).is_none() && !word.contains("${") {
+            reader.warn(
+                place,
+                format!(
+                    "`{word}` is no GPU type that is known, so no type counts for the weights in this pool"
+                ),
+                "name one such as `A100` or `NVIDIA L40S`, or give the endpoints their `weight`",
+            );
+        }
+    }
+    if let Some(place) = reader.child(labels, "gpus") {
+        let word = reader.written(place);
+        if gpus::count(&word).is_none() && !word.contains("${") {
+            reader.warn(
+                place,
+                format!("`{word}` is no number of GPUs, so it counts as 1"),
+                "write a whole number from 1 to 1024",
+            );
+        }
     }
 }
 

@@ -13,7 +13,8 @@ load = 100 · (0.6 m + 0.3 u + 0.1 q), where m is the KV usage (GPU memory where
 (`gpu_metrics`) and q = min(1, waiting / 10); what an engine does not report counts as what it does. The score is w = 100 · weight
 / (1 + load). Every 10 s: the median of 60 s, so that spikes and dips under 30 s vanish; the mean of 5 min; at most a fifth up or
 down from the w before, but for the first; without a fresh signal for three steps it holds. An engine that never told
-takes the mean of the others.
+takes the mean of the others. Under `weight: auto`, labels `gpu` and `gpus` stand in for weights of 1, as under `weight: labels`, and
+one endpoint without a known `gpu` switches the types off for its pool.
 
 **Right** as `weight: auto` of a pool, where engines differ (GPUs, neighbours, clients beside the gateway) and shares are to follow slowly.
 **Wrong** as the only policy under `picker: max`: for 10 s and more every request goes to the same engine, and `check` warns. Beside
@@ -151,12 +152,48 @@ mod tests {
                 until: None,
             },
         });
-        // It counts as loaded as the others are in the mean, which is 2 now.
-        assert_eq!(sent(&mut stage, 90), [30, 30, 30]);
-        let weights: Vec<f64> = (stage.scheduler.view(stage.now).endpoints.iter())
-            .map(|endpoint| endpoint.weight.as_f64())
+        assert_eq!(
+            weights(&stage),
+            [1.0, 2.0, 2.0],
+            "by hand, by load, as loaded as the mean"
+        );
+        assert_eq!(sent(&mut stage, 100), [20, 40, 40]);
+    }
+
+    fn weights(stage: &Stage) -> [f64; 3] {
+        let view = stage.scheduler.view(stage.now);
+        std::array::from_fn(|place| view.endpoints[place].weight.as_f64())
+    }
+
+    /// Whatever a weight comes from, the one that is shown is the one that counts.
+    #[test]
+    fn what_is_shown_is_what_counts() {
+        let mut stage = auto([Weight::ONE; 3]);
+        assert_eq!(weights(&stage), [1.0, 2.0, 1.5]);
+        let endpoint = stage.ids[2];
+        stage.step(crate::Event::Control {
+            endpoint,
+            command: Control::Calibrated {
+                weight: Some(Weight(4_000_000)),
+                until: None,
+            },
+        });
+        assert_eq!(weights(&stage), [1.0, 2.0, 6.0]);
+        let bases = stage.scheduler.view(stage.now).endpoints;
+        let bases: Vec<f64> = bases
+            .iter()
+            .map(|endpoint| endpoint.base_weight.as_f64())
             .collect();
-        assert_eq!(weights, [1.0, 2.0, 1.0], "by hand, by load, as configured");
+        assert_eq!(bases, [1.0, 1.0, 4.0], "the load aside");
+        assert_eq!(sent(&mut stage, 90), [10, 20, 60]);
+        // A mean over the whole pool: nobody's weight moves because another is gone for a while.
+        let endpoint = stage.ids[1];
+        stage.step(crate::Event::Control {
+            endpoint,
+            command: Control::Drain,
+        });
+        assert_eq!(weights(&stage), [1.0, 2.0, 6.0]);
+        assert_eq!(sent(&mut stage, 70), [10, 0, 60]);
     }
 
     /// Weights that move with every reading neither start the turns anew nor favour the first.

@@ -1,7 +1,7 @@
 //! What people and metrics see: states in words, the whole fleet, and dry runs.
 
 use super::Scheduler;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, MeanFactor};
 use crate::engine::Engine;
 use crate::engine::decay::{Average, seconds};
 use crate::engine::latency::Latency;
@@ -93,10 +93,11 @@ impl Scheduler {
     #[must_use]
     pub fn view(&self, now: Time) -> FleetView {
         let now = self.now.max(now);
+        let means = self.mean_factors(now);
         FleetView {
             now,
             endpoints: (self.listed.iter().chain(&self.lingering))
-                .map(|slot| self.endpoint_view(&self.endpoints[*slot as usize], now))
+                .map(|slot| self.endpoint_view(&self.endpoints[*slot as usize], now, &means))
                 .collect(),
             routes: (self.route_order.iter())
                 .filter_map(|id| self.routes.get(id.0 as usize))
@@ -112,7 +113,19 @@ impl Scheduler {
         }
     }
 
-    fn endpoint_view(&self, endpoint: &Endpoint, now: Time) -> EndpointView {
+    /// For each pool the mean of its load factors, see [`MeanFactor`].
+    fn mean_factors(&self, now: Time) -> Vec<MeanFactor> {
+        let mut means = vec![MeanFactor::default(); self.pools.len()];
+        for slot in &self.listed {
+            let endpoint = &self.endpoints[*slot as usize];
+            if let Some(mean) = means.get_mut(endpoint.pool_at) {
+                mean.add(endpoint, now);
+            }
+        }
+        means
+    }
+
+    fn endpoint_view(&self, endpoint: &Endpoint, now: Time, means: &[MeanFactor]) -> EndpointView {
         let penalty = if endpoint.ramp.is_on(now) {
             let largest = (self.listed.iter())
                 .map(|slot| &self.endpoints[*slot as usize])
@@ -123,6 +136,7 @@ impl Scheduler {
         } else {
             0.0
         };
+        let mean = means.get(endpoint.pool_at).and_then(MeanFactor::get);
         EndpointView {
             id: endpoint.id,
             pool: Arc::clone(&endpoint.pool.name),
@@ -130,7 +144,8 @@ impl Scheduler {
             state: endpoint.describe(endpoint.kind(now), now),
             removed: endpoint.removed,
             inflight: endpoint.inflight,
-            weight: endpoint.shown_weight(now),
+            weight: endpoint.shown_weight(now, mean),
+            base_weight: endpoint.base_weight(now),
             weight_override: (endpoint.weight_override)
                 .map(|(_, until)| until)
                 .filter(|until| until.is_none_or(|until| now < until)),

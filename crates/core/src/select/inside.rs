@@ -1,6 +1,7 @@
 //! `round_robin` and `weight`: whose turn it is among the targets, and who serves inside the target.
 
 use super::{Choice, Query, Refusal, Scratch, Take, Turns, filter};
+use crate::endpoint::MeanFactor;
 use crate::spec::Weight;
 
 /// Chooses a target by turns, then an endpoint of it. (`counted`, `keeps_full`): see [`super::choose`].
@@ -71,7 +72,7 @@ fn serve(
     });
     set_penalties(query, scratch, run.clone());
     let live = if query.plan.targets[target].pool.auto_weight
-        && weigh_by_load(query, scratch, (all.start, run.clone()))
+        && weigh_by_load(query, scratch, (all.clone(), run.clone()))
     {
         let turn = inside.map_or(0, |inside| inside.credits.next(&scratch.endpoints));
         turns.endpoint = Some(turn);
@@ -101,37 +102,28 @@ fn serve(
     Some(live)
 }
 
-/// Fills in the weights of a target's live candidates that follow their load. Where one tells nothing, or has its weight by
-/// hand, the mean of the others stands for its load. False if no engine tells anything.
+/// Fills in the weights of a target's live candidates that follow their load, as they are shown. False if no engine tells
+/// anything.
 fn weigh_by_load(
     query: &Query<'_>,
     scratch: &mut Scratch,
-    (start, run): (usize, std::ops::Range<usize>),
+    (all, run): (std::ops::Range<usize>, std::ops::Range<usize>),
 ) -> bool {
-    let factor = |endpoint: &crate::endpoint::Endpoint| {
-        let told = endpoint.engine.dynamic().factor();
-        told.filter(|_| endpoint.weight_by_hand(query.now).is_none())
-    };
-    let endpoints = || {
-        let live = scratch.live[run.clone()].iter();
-        live.filter_map(|place| Some((*place, query.live_endpoint(*place)?)))
-    };
-    let (mut sum, mut told) = (0.0, 0.0);
-    for known in endpoints().filter_map(|(_, endpoint)| factor(endpoint)) {
-        sum += known;
-        told += 1.0;
+    let start = all.start;
+    let mut mean = MeanFactor::default();
+    for endpoint in all.filter_map(|place| query.live_endpoint(place)) {
+        mean.add(endpoint, query.now);
     }
-    if told == 0.0 {
+    let Some(mean) = mean.get() else {
         return false;
-    }
-    let members = &mut scratch.endpoints;
-    for (place, endpoint) in scratch.live[run.clone()]
-        .iter()
-        .filter_map(|place| Some((*place, query.live_endpoint(*place)?)))
-    {
-        let weight = endpoint.effective_weight(query.now);
-        let weight = weight.times(factor(endpoint).unwrap_or(sum / told));
-        members.push(u32::try_from(place - start).unwrap_or(u32::MAX), weight.0);
+    };
+    for place in scratch.live[run].iter().copied() {
+        let Some(endpoint) = query.live_endpoint(place) else {
+            continue;
+        };
+        let weight = endpoint.shown_weight(query.now, Some(mean));
+        let inner = u32::try_from(place - start).unwrap_or(u32::MAX);
+        scratch.endpoints.push(inner, weight.0);
     }
     true
 }

@@ -313,3 +313,35 @@ fn labels_weigh_where_nothing_was_measured() {
         assert!((weight(&gateway, name) - expect).abs() < 1e-9, "{name}");
     }
 }
+
+/// What is measured takes the place of the weight that the load multiplies, so the load must not be in it.
+#[test]
+fn the_load_is_no_part_of_what_is_measured() {
+    let [fast, slow, out] = Upstream::start_all(["fast", "slow", "out"]);
+    let ups = [fast, slow, out];
+    ups[1].set_mode("gap=0.02");
+    let config = pool("m", &ups).replace("health: false", "health: false, kind: vllm, weight: auto");
+    let gateway = Gateway::start(binary(), &config);
+    wait_api(&gateway, "/api/endpoints", |all| {
+        let all = all["endpoints"].as_array().unwrap();
+        all.iter().all(|endpoint| endpoint["weight"].as_f64() > Some(1.0))
+    });
+    gateway.api_send("PATCH", "/api/endpoints/m/out", &json!({"drain": true}));
+    for _ in 0..2 {
+        let args = ["calibrate", "--pool", "m", "--requests", "1", "--apply", "--json"];
+        run(&gateway, &args);
+        let found = gateway.api("/api/calibration/m")["calibration"].clone();
+        let sum = |key: &str| -> f64 {
+            let of = |name: &str| measured(&found, name)[key].as_f64().unwrap();
+            of("fast") + of("slow")
+        };
+        assert!((sum("weight") - 2.0).abs() < 1e-5, "{found:#}");
+        assert!((sum("proposed") - 2.0).abs() < 1e-5, "{found:#}");
+    }
+    let refused = gateway.api_send(
+        "POST",
+        "/api/calibration/m",
+        &json!({"forget": true, "apply": true}),
+    );
+    assert_eq!(refused.status, 400, "{}", refused.text());
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod attempt;
 pub(crate) mod body;
+mod client_ip;
 mod clocks;
 pub(crate) mod cors;
 pub mod explain;

@@ -327,7 +327,7 @@ fn unescaped(rest: &[u8]) -> Result<(char, usize), Malformed> {
     Ok((plain, 2))
 }
 
-/// The number of `uXXXX`, with which `rest` begins.
+/// The number of `u` and four hexadecimal digits, with which `rest` begins.
 fn code_unit(rest: &[u8]) -> Result<u32, Malformed> {
     let digits = rest.get(1..5).ok_or(Malformed)?;
     if rest.first() != Some(&b'u') {

@@ -62,6 +62,9 @@ fn serve(
     (target, run): (usize, std::ops::Range<usize>),
     turns: &mut Turns,
 ) -> Option<usize> {
+    if run.is_empty() {
+        return None;
+    }
     let all = query.plan.targets[target].candidates.clone();
     let inside = query.shares.and_then(|shares| shares.inside.get(target));
     let weighted = all.clone().any(|place| {
@@ -84,9 +87,6 @@ fn serve(
             let weight = query.live_endpoint(candidate)?.effective_weight(query.now);
             let inner = u32::try_from(candidate - all.start).unwrap_or(u32::MAX);
             scratch.endpoints.push(inner, weight.0);
-        }
-        if run.is_empty() {
-            return None;
         }
         let turn = inside.map_or(0, |inside| {
             inside.endpoints.book(turns.counted).next(&scratch.endpoints)

@@ -121,6 +121,48 @@ catalogue! {
     predicted_latency,
 }
 
+/// Config of a scorer whose only setting is its weight: docs, name, facts that it looks at, scorer.
+macro_rules! weight_only {
+    ($(#[$docs:meta])+ $name:literal, $needs:expr, $scorer:expr) => {
+        $(#[$docs])+
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Config {
+            /// Weight in the sum, > 0.
+            pub weight: f64,
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { weight: 1.0 }
+            }
+        }
+
+        impl $crate::policies::ScorerConfig for Config {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn weight(&self) -> f64 {
+                self.weight
+            }
+
+            fn check(&self) -> Result<(), String> {
+                $crate::policies::check_weight(self.weight)
+            }
+
+            fn needs(&self) -> $crate::work::Needs {
+                $needs
+            }
+
+            fn build(&self) -> Box<dyn $crate::policies::Scorer> {
+                Box::new($scorer)
+            }
+        }
+    };
+}
+use weight_only;
+
 /// What teaches a policy: when it is right, when it is wrong, and an example by hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Guide {

@@ -1,10 +1,8 @@
 //! Prefers models that are good at what the request is about.
 
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::explain::Abstained;
 use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -18,40 +16,9 @@ guarantees.
 Example: strengths [code], [chat] and none. A request of class `code` scores 1, 0 and 1/2, one of class `poems` none.
 ";
 
-/// Settings of `capability`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "capability"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::CLASS
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(Capability)
-    }
+super::weight_only! {
+    /// Settings of `capability`.
+    "capability", Needs::CLASS, Capability
 }
 
 struct Capability;

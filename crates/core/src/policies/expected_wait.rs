@@ -1,11 +1,8 @@
 //! Prefers endpoints that would give this request its first token sooner: 1 / (0.01 + seconds).
 
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::engine::pressure;
 use crate::explain::Abstained;
-use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// Seconds that a half-full KV cache adds; a full one adds 15 s (SMG 1.13).
 const PRESSURE: f64 = 0.15;
@@ -24,40 +21,9 @@ Example: 1,000 tokens wait at one endpoint and none at another, both compute 2,0
 first has 2,500 cached: (1,000 + 500) / 2,000 = 0.75 s against 1.5 s, so 1/0.76 against 1/1.51, and the first wins, queue and all.
 ";
 
-/// Settings of `expected_wait`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "expected_wait"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        super::WORK_AND_COURSE
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(ExpectedWait)
-    }
+super::weight_only! {
+    /// Settings of `expected_wait`.
+    "expected_wait", super::WORK_AND_COURSE, ExpectedWait
 }
 
 struct ExpectedWait;

@@ -1,11 +1,9 @@
 //! Prefers engines by a weight that falls with their load, smoothed over minutes.
 
 use super::unknown::fill_in;
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::explain::Abstained;
 use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -23,40 +21,9 @@ others it is a slow correction of what they see at once.
 Example: m 0.8, u 0.6 and 4 waiting are a load of 70 and w = 100/71 = 1.4085; an idle engine has w = 100.
 ";
 
-/// Settings of `gpu_load`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "gpu_load"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::SIGNALS
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(GpuLoad)
-    }
+super::weight_only! {
+    /// Settings of `gpu_load`.
+    "gpu_load", Needs::SIGNALS, GpuLoad
 }
 
 struct GpuLoad;

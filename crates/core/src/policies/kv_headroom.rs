@@ -1,11 +1,9 @@
 //! Prefers engines with more of their KV cache free: 1 − KV cache usage.
 
 use super::unknown::fill_in;
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::explain::Abstained;
 use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -19,40 +17,9 @@ preempts answers that run, and computes them again. **Wrong** as the only policy
 Example: usages of 0.8, 0.2 and 0.5 score 0.2, 0.8 and 0.5, of which the shares are 2/15, 8/15 and 1/3.
 ";
 
-/// Settings of `kv_headroom`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "kv_headroom"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::SIGNALS.and(Needs::TOKENS)
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(KvHeadroom)
-    }
+super::weight_only! {
+    /// Settings of `kv_headroom`.
+    "kv_headroom", Needs::SIGNALS.and(Needs::TOKENS), KvHeadroom
 }
 
 struct KvHeadroom;

@@ -1,8 +1,5 @@
 //! Prefers endpoints with fewer requests in flight: 1 / (1 + in flight + ramp penalty).
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
 Looks at the requests that this gateway has under way at an endpoint, whatever route they came by. Needs nothing from the
@@ -15,36 +12,9 @@ where several replicas of the gateway share engines and each sees its own reques
 Example: endpoints with 0, 3 and 1 in flight score 1, 1/4 and 1/2, of which the shares are 4/7, 1/7 and 2/7.
 ";
 
-/// Settings of `least_inflight`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl super::ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "least_inflight"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn build(&self) -> Box<dyn super::Scorer> {
-        Box::new(LeastInflight)
-    }
+super::weight_only! {
+    /// Settings of `least_inflight`.
+    "least_inflight", crate::work::Needs::NONE, LeastInflight
 }
 
 struct LeastInflight;

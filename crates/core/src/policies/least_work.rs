@@ -1,10 +1,7 @@
 //! Prefers endpoints with less work outstanding, in seconds: 1 / (1 + seconds).
 
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::explain::Abstained;
-use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -25,40 +22,9 @@ Example: an endpoint that has computed 2,000 prompt tokens a second has 2 reques
 1/5, and the second wins, though its prompt is the longer.
 ";
 
-/// Settings of `least_work`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "least_work"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        super::WORK_AND_COURSE
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(LeastWork)
-    }
+super::weight_only! {
+    /// Settings of `least_work`.
+    "least_work", super::WORK_AND_COURSE, LeastWork
 }
 
 struct LeastWork;

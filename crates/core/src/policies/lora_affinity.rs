@@ -1,10 +1,8 @@
 //! Prefers engines that have the adapter (LoRA) of the request loaded.
 
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::explain::Abstained;
 use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -19,40 +17,9 @@ holds all of them: they score alike once all are loaded, and before that the fir
 Example: engines with adapters {a, b}, {c} and none. A request for `c` scores 0, 1 and 0.
 ";
 
-/// Settings of `lora_affinity`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "lora_affinity"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::ADAPTER.and(Needs::SIGNALS)
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(LoraAffinity)
-    }
+super::weight_only! {
+    /// Settings of `lora_affinity`.
+    "lora_affinity", Needs::ADAPTER.and(Needs::SIGNALS), LoraAffinity
 }
 
 struct LoraAffinity;

@@ -1,11 +1,8 @@
 //! Prefers the smallest product of prompt tokens to compute and requests running:
 //! 1 / ((1 + uncached tokens) · (1 + running)).
 
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::explain::Abstained;
-use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -21,40 +18,9 @@ Example: of a prompt of 999 tokens one endpoint has 900 cached and runs 7 reques
 · (1 + 7) = 800 against (1 + 999) · 1 = 1,000, so 1/800 against 1/1,000, and the first wins; with 9 running there it would tie.
 ";
 
-/// Settings of `prefill_batch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "prefill_batch"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        super::WORK_AND_COURSE
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(PrefillBatch)
-    }
+super::weight_only! {
+    /// Settings of `prefill_batch`.
+    "prefill_batch", super::WORK_AND_COURSE, PrefillBatch
 }
 
 struct PrefillBatch;

@@ -1,11 +1,9 @@
 //! Prefers engines with fewer requests waiting: 1 / (1 + waiting).
 
-use super::{Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidates, Home, Request, Scorer};
 use crate::engine::Engine;
 use crate::explain::Abstained;
 use crate::work::Needs;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -20,40 +18,9 @@ score 1, and chance decides. Pair it with `least_inflight` or `kv_headroom`.
 Example: engines with 0, 3 and 1 waiting score 1, 1/4 and 1/2, of which the shares are 4/7, 1/7 and 2/7.
 ";
 
-/// Settings of `queue_depth`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Weight in the sum, > 0.
-    pub weight: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { weight: 1.0 }
-    }
-}
-
-impl ScorerConfig for Config {
-    fn name(&self) -> &'static str {
-        "queue_depth"
-    }
-
-    fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    fn check(&self) -> Result<(), String> {
-        super::check_weight(self.weight)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::SIGNALS.and(Needs::LIVE)
-    }
-
-    fn build(&self) -> Box<dyn Scorer> {
-        Box::new(QueueDepth)
-    }
+super::weight_only! {
+    /// Settings of `queue_depth`.
+    "queue_depth", Needs::SIGNALS.and(Needs::LIVE), QueueDepth
 }
 
 struct QueueDepth;

@@ -43,9 +43,9 @@ pub(crate) struct Endpoint {
     pub(crate) drained: bool,
     pub(crate) weight: Weight,
     /// Weight set by hand, and until when.
-    pub(crate) weight_override: Option<(Weight, Option<Time>)>,
+    pub(crate) weight_override: Option<SetWeight>,
     /// Weight that was measured, and until when it counts.
-    pub(crate) calibrated: Option<(Weight, Option<Time>)>,
+    pub(crate) calibrated: Option<SetWeight>,
     pub(crate) inflight: u32,
     pub(crate) cooling: Cooling,
     pub(crate) ejection: Ejection,
@@ -62,6 +62,9 @@ pub(crate) struct Endpoint {
     /// Earliest time at which the deadline queue looks at it.
     pub(crate) wake: Time,
 }
+
+/// A weight that was set, and until when.
+pub(crate) type SetWeight = (Weight, Option<Time>);
 
 /// Totals since it joined.
 #[derive(Clone, Copy, Debug, Default)]
@@ -186,12 +189,12 @@ impl Endpoint {
     /// The weight that counts now, but for the load where the pool's weights follow it.
     #[inline]
     pub(crate) fn effective_weight(&self, now: Time) -> Weight {
-        in_force(self.weight_override, now).unwrap_or_else(|| self.base_weight(now))
+        self.weight_by_hand(now).unwrap_or_else(|| self.base_weight(now))
     }
 
     /// The weight set by hand, while it counts.
     pub(crate) fn weight_by_hand(&self, now: Time) -> Option<Weight> {
-        in_force(self.weight_override, now)
+        in_force(self.weight_override, now).map(|(weight, _)| weight)
     }
 
     /// By what its load multiplies its weight, where the weights of its pool follow the load; none: it told nothing, or has its
@@ -221,7 +224,7 @@ impl Endpoint {
         match self.calibrated {
             None => self.weight,
             Some(_) if self.weight == Weight::ZERO => Weight::ZERO,
-            calibrated => in_force(calibrated, now).unwrap_or(self.weight),
+            calibrated => in_force(calibrated, now).map_or(self.weight, |(weight, _)| weight),
         }
     }
 
@@ -463,8 +466,14 @@ impl Endpoint {
     }
 }
 
-/// The weight of a pair of weight and end, until it ends.
-fn in_force(set: Option<(Weight, Option<Time>)>, now: Time) -> Option<Weight> {
+/// A weight and its end, until it ends.
+pub(crate) fn in_force(set: Option<SetWeight>, now: Time) -> Option<SetWeight> {
     set.filter(|(_, until)| until.is_none_or(|until| now < until))
-        .map(|(weight, _)| weight)
+}
+
+/// The endpoint of this id, if it is not gone.
+pub(crate) fn find_mut(endpoints: &mut [Endpoint], id: EndpointId) -> Option<&mut Endpoint> {
+    endpoints
+        .get_mut(id.slot as usize)
+        .filter(|endpoint| endpoint.id == id)
 }

@@ -9,7 +9,7 @@ mod snapshot;
 
 use crate::action::Action;
 use crate::deadlines::Deadlines;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, find_mut};
 use crate::event::{Control, Event};
 use crate::ids::{EndpointId, RequestId, RouteId};
 use crate::pool::Pool;
@@ -138,9 +138,7 @@ impl Scheduler {
 
     /// The endpoint of this id, if it is not gone.
     fn endpoint_mut(&mut self, id: EndpointId) -> Option<&mut Endpoint> {
-        self.endpoints
-            .get_mut(id.slot as usize)
-            .filter(|endpoint| endpoint.id == id)
+        find_mut(&mut self.endpoints, id)
     }
 
     fn first_token(&mut self, id: RequestId, number: u32) {
@@ -154,12 +152,7 @@ impl Scheduler {
         if number != request.attempts {
             return;
         }
-        let at = attempt.endpoint;
-        let endpoint = self
-            .endpoints
-            .get_mut(at.slot as usize)
-            .filter(|endpoint| endpoint.id == at);
-        if let Some(endpoint) = endpoint {
+        if let Some(endpoint) = find_mut(&mut self.endpoints, attempt.endpoint) {
             let means = &mut self.pools[endpoint.pool_at].means;
             endpoint.engine.began(now, &mut attempt.hold.load, means);
         }

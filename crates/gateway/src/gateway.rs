@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use weighbridge_config::Config;
 use weighbridge_core::action::Bindings;
 use weighbridge_core::event::{Arrival, Control};
@@ -59,6 +59,8 @@ pub struct Gateway {
     /// Starting up, serving, draining.
     pub lifecycle: Lifecycle,
     pub(crate) probes: mpsc::UnboundedSender<EndpointId>,
+    /// Tells those who follow engines that the snapshot is another.
+    pub(crate) replaced: watch::Sender<()>,
     /// What engines tell of their caches.
     pub(crate) kv: crate::kv_events::Board,
     next_request: AtomicU64,
@@ -136,6 +138,7 @@ impl Gateway {
             body_memory: Arc::new(BodyMemory::new()),
             lifecycle: Lifecycle::default(),
             probes,
+            replaced: watch::Sender::new(()),
             kv: crate::kv_events::Board::default(),
             next_request: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
@@ -186,7 +189,7 @@ impl Gateway {
         self.snapshot.store(snapshot.clone());
         let view = core.scheduler.view(self.clock.now());
         drop(core);
-        self.kv.changed.notify_one();
+        self.replaced.send_replace(());
         self.forget_gone(&view);
         actions.into_iter().for_each(|action| self.perform(action));
         Ok(())

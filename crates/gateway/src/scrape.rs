@@ -22,12 +22,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 use weighbridge_core::{Event, Time};
-
-/// How soon a new config, or endpoints that were found, are followed.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What is asked for, and who wants to know; shared with the task that asks.
 struct Followed {
@@ -37,14 +33,11 @@ struct Followed {
 /// Follows the pages of whatever the gateway runs on, for ever.
 pub(crate) async fn run(gateway: Arc<Gateway>) {
     let mut followed: HashMap<PageKey, Rc<Followed>> = HashMap::new();
-    let mut seen: Option<Arc<Snapshot>> = None;
+    let mut replaced = gateway.replaced.subscribe();
     loop {
-        let snapshot = gateway.snapshot_full();
-        if !seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, &snapshot)) {
-            follow_all(&gateway, &snapshot, &mut followed);
-            seen = Some(snapshot);
-        }
-        sleep(LOOK_EVERY).await;
+        follow_all(&gateway, &gateway.snapshot_full(), &mut followed);
+        // The sender is the gateway's own, which lives as long as this.
+        let _ = replaced.changed().await;
     }
 }
 

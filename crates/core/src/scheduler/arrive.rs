@@ -3,6 +3,7 @@
 use super::Scheduler;
 use super::ended::Among;
 use crate::action::{Action, Dispatch, Verdict};
+use crate::endpoint::find_mut;
 use crate::engine::Dispatched;
 use crate::event::Arrival;
 use crate::explain::{Decision, Explanation};
@@ -173,8 +174,7 @@ impl Scheduler {
             (candidate.target, candidate.endpoint)
         };
         let failed_open = take.live.is_none();
-        let found = self.endpoints.get_mut(id.slot as usize);
-        let Some(endpoint) = found.filter(|endpoint| endpoint.id == id) else {
+        let Some(endpoint) = find_mut(&mut self.endpoints, id) else {
             return;
         };
         let mut hold = endpoint.begin(now, take.key, failed_open);

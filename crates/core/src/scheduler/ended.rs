@@ -3,6 +3,7 @@
 use super::Scheduler;
 use super::arrive::Decided;
 use crate::action::{Action, Verdict};
+use crate::endpoint::find_mut;
 use crate::engine::Over;
 use crate::event::{Ended, Outcome};
 use crate::health::verdict::is_connect_failure;
@@ -151,8 +152,7 @@ impl Scheduler {
     fn release(&mut self, attempt: &Attempt, over: Over<'_>) {
         let now = self.now;
         let slot = attempt.endpoint.slot;
-        let found = self.endpoints.get_mut(slot as usize);
-        let Some(endpoint) = found.filter(|endpoint| endpoint.id == attempt.endpoint) else {
+        let Some(endpoint) = find_mut(&mut self.endpoints, attempt.endpoint) else {
             return;
         };
         let means = &mut self.pools[endpoint.pool_at].means;

@@ -1,7 +1,7 @@
 //! What people and metrics see: states in words, the whole fleet, and dry runs.
 
 use super::Scheduler;
-use crate::endpoint::{Endpoint, MeanFactor};
+use crate::endpoint::{Endpoint, MeanFactor, in_force};
 use crate::engine::Engine;
 use crate::engine::decay::{Average, seconds};
 use crate::engine::latency::Latency;
@@ -146,12 +146,8 @@ impl Scheduler {
             inflight: endpoint.inflight,
             weight: endpoint.shown_weight(now, mean),
             base_weight: endpoint.base_weight(now),
-            weight_override: (endpoint.weight_override)
-                .map(|(_, until)| until)
-                .filter(|until| until.is_none_or(|until| now < until)),
-            weight_calibrated: (endpoint.calibrated)
-                .map(|(_, until)| until)
-                .filter(|until| until.is_none_or(|until| now < until)),
+            weight_override: in_force(endpoint.weight_override, now).map(|(_, until)| until),
+            weight_calibrated: in_force(endpoint.calibrated, now).map(|(_, until)| until),
             penalty,
             dispatched: endpoint.counts.dispatched,
             succeeded: endpoint.counts.succeeded,

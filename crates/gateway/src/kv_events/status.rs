@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
 use weighbridge_core::EndpointId;
 use weighbridge_wire::kv_events::Follower;
 
@@ -118,8 +117,6 @@ impl Status {
 /// The state of all following.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// Rung when what is to be followed may have changed.
-    pub(crate) changed: Notify,
     followed: Mutex<BTreeMap<EndpointId, Arc<Status>>>,
 }
 

@@ -18,6 +18,7 @@ struct Followed {
 /// Follows the engines of whatever the gateway runs on, for ever.
 pub(crate) async fn run(gateway: Arc<Gateway>) {
     let mut followed: BTreeMap<EndpointId, Followed> = BTreeMap::new();
+    let mut replaced = gateway.replaced.subscribe();
     loop {
         let snapshot = gateway.snapshot_full();
         let wanted = |id: &EndpointId| {
@@ -61,6 +62,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>) {
             );
         }
         drop(snapshot);
-        gateway.kv.changed.notified().await;
+        // The sender is the gateway's own, which lives as long as this.
+        let _ = replaced.changed().await;
     }
 }

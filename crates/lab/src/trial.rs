@@ -1,0 +1,1 @@
+//! One policy on one workload with one seed.

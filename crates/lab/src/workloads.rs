@@ -1,0 +1,1 @@
+//! What policies are tried on.

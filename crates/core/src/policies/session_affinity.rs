@@ -2,12 +2,10 @@
 
 use super::{Candidates, Home, Request};
 use crate::explain::Abstained;
+pub use crate::rendezvous::SessionKey;
+use crate::rendezvous::{fmix64, fnv};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// FNV-1a-64 state after `LE64(len S) ‖ S` of a session key S: what scoring goes on from, and all that is kept of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct SessionKey(pub u64);
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -174,48 +172,6 @@ fn rank_all(session: SessionKey, candidates: &Candidates<'_>, ranks: &mut Vec<u1
 fn most_inflight(bound: f64, candidates: &Candidates<'_>) -> f64 {
     let total: u64 = candidates.iter().map(|c| u64::from(c.inflight)).sum();
     (bound * (total + 1) as f64 / candidates.len() as f64).ceil()
-}
-
-/// FNV-1a-64 of `bytes`, going on from `state`.
-fn fnv(state: u64, bytes: &[u8]) -> u64 {
-    let step = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    // Eight at a time: half of the work of a loop over bytes is the loop.
-    let (eights, rest) = bytes.as_chunks::<8>();
-    let state = eights
-        .iter()
-        .fold(state, |state, eight| eight.iter().fold(state, step));
-    rest.iter().fold(state, step)
-}
-
-/// The finaliser of MurmurHash3 (A. Appleby).
-const fn fmix64(mut h: u64) -> u64 {
-    h ^= h >> 33;
-    h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h ^= h >> 33;
-    h = h.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    h ^ (h >> 33)
-}
-
-impl SessionKey {
-    /// Starts the hash with the session key `session`: FNV-1a-64 over its length (64-bit little endian) and bytes.
-    #[must_use]
-    pub fn new(session: &[u8]) -> Self {
-        let state = fnv(0xcbf2_9ce4_8422_2325, &(session.len() as u64).to_le_bytes());
-        Self(fnv(state, session))
-    }
-
-    /// h of the candidate with this key (target name, a NUL byte, endpoint name).
-    #[must_use]
-    pub fn hash(self, candidate: &[u8]) -> u64 {
-        fmix64(fnv(self.0, candidate))
-    }
-
-    /// r = (h >> 11) / 2^53, in [0, 1): the candidate with the largest owns the session.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    pub fn rank_value(self, candidate: &[u8]) -> f64 {
-        (self.hash(candidate) >> 11) as f64 / (1u64 << 53) as f64
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use super::{Candidates, Home, Request};
 use crate::explain::Abstained;
 pub use crate::rendezvous::SessionKey;
 use crate::rendezvous::{fmix64, fnv};
+use crate::units::{Size, show_size};
+use crate::work::Needs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,11 @@ before. **Wrong** alone: a session stays where it is however busy its endpoint i
 the route, the larger that weight; `check` says how large), or set `bound`. Where no client sends a key it abstains;
 `prefix_cache` then finds shared beginnings by itself.
 
+Where clients send no key, the entry `{prompt_head: 32KiB}` takes the beginning of the prompt for one: tools, system prompt and
+first user message, which all turns of a conversation repeat, or the first 32 KiB of that if it is longer. So conversations stay
+together, and so do questions about one long document. It is tried last and read from any body that has a prompt. Too small a
+size is what all prompts begin with, and sends them all to one endpoint.
+
 Example: with three endpoints the shares are 4/7, 2/7 and 1/7 of its weight.
 ";
 
@@ -27,7 +34,7 @@ pub struct Config {
     /// Weight in the sum, > 0.
     pub weight: f64,
     /// Where the session key comes from: the first entry that gives a value. Entries that need no body are tried
-    /// first.
+    /// first, `prompt_head` last.
     pub keys: Vec<KeySource>,
     /// Ends of request paths on which body entries count.
     pub paths: Vec<String>,
@@ -50,7 +57,12 @@ pub enum KeySource {
     ClientIp,
     /// The client's API key.
     ApiKey,
+    /// The beginning of the prompt, to the end of its first user message or to this size, 256B to 4MiB.
+    PromptHead(Size),
 }
+
+/// Sizes of a prompt's head: a block of it, and what is known of the longest prompt.
+const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=4 << 20;
 
 impl Default for Config {
     fn default() -> Self {
@@ -68,6 +80,17 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Most bytes of a prompt that stand for a session where nothing else does; none: nothing does.
+    #[must_use]
+    pub fn head_bytes(&self) -> Option<u64> {
+        self.keys.iter().find_map(|key| match key {
+            KeySource::PromptHead(size) => Some(size.0),
+            _ => None,
+        })
+    }
+}
+
 impl super::ScorerConfig for Config {
     fn name(&self) -> &'static str {
         "session_affinity"
@@ -79,11 +102,31 @@ impl super::ScorerConfig for Config {
 
     fn check(&self) -> Result<(), String> {
         super::check_weight(self.weight)?;
+        let heads = (self.keys.iter()).filter_map(|key| match key {
+            KeySource::PromptHead(size) => Some(size.0),
+            _ => None,
+        });
+        if let Some(size) = heads.clone().find(|size| !HEAD_BYTES.contains(size)) {
+            return Err(format!(
+                "keys: prompt_head: {} is not from 256B to 4MiB; 32KiB is some 8,000 tokens",
+                show_size(size)
+            ));
+        }
+        if heads.count() > 1 {
+            return Err("keys: prompt_head stands there twice; every prompt has a head, so only the first would count".into());
+        }
         match self.bound {
             Some(bound) if !bound.is_finite() || bound < 1.0 => Err(format!(
                 "bound: {bound} is below 1; 1.25 lets an endpoint hold a quarter more than the mean"
             )),
             _ => Ok(()),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        match self.head_bytes() {
+            Some(_) => Needs::HEAD,
+            None => Needs::NONE,
         }
     }
 
@@ -249,5 +292,35 @@ mod tests {
         };
         assert!(with(0.9).check().is_err() && with(f64::NAN).check().is_err());
         assert_eq!(with(1.25).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_head_is_one_of_a_size_that_says_something_and_needs_the_prompt() {
+        let with = |sizes: &[u64]| Config {
+            keys: sizes
+                .iter()
+                .map(|size| KeySource::PromptHead(Size(*size)))
+                .collect(),
+            ..Config::default()
+        };
+        assert_eq!(with(&[256]).check(), Ok(()));
+        assert_eq!(with(&[4 << 20]).check(), Ok(()));
+        for wrong in [&[255][..], &[(4 << 20) + 1], &[0], &[1024, 2048]] {
+            assert!(with(wrong).check().is_err(), "{wrong:?}");
+        }
+        assert_eq!(
+            (with(&[1024]).head_bytes(), with(&[1024]).needs()),
+            (Some(1024), Needs::HEAD)
+        );
+        assert_eq!(
+            (Config::default().head_bytes(), Config::default().needs()),
+            (None, Needs::NONE)
+        );
+        let read: Config =
+            serde_json::from_str(r#"{"keys": ["client_ip", {"prompt_head": "32KiB"}]}"#).unwrap();
+        assert_eq!(
+            read.keys,
+            [KeySource::ClientIp, KeySource::PromptHead(Size(32 << 10))]
+        );
     }
 }

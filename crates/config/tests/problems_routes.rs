@@ -204,8 +204,23 @@ fn policies_are_checked_setting_by_setting() {
     check(
         &route("targets: [a], policies: {session_affinity: {keys: [{header: x}, {heder: y}, client_ip, 5]}}"),
         &[
-            "routes[0].policies.session_affinity.keys[1]: this does not fit `keys` | expected one of `header`, `cookie`, `body`, `client_ip`, `api_key`",
+            "routes[0].policies.session_affinity.keys[1]: this does not fit `keys` | expected one of `header`, `cookie`, `body`, `prompt_head`, `client_ip`, `api_key`",
             "routes[0].policies.session_affinity.keys[3]: `5` does not fit `keys` | expected string or map",
+        ],
+    );
+    check(
+        &route(
+            "targets: [a], policies: {session_affinity: {keys: [{prompt_head: 4096}, {prompt_head: 4 pages}]}}",
+        ),
+        &[
+            "routes[0].policies.session_affinity.keys[0]: this does not fit `keys` | expected a size with its unit, such as `32MiB`",
+            "routes[0].policies.session_affinity.keys[1]: this does not fit `keys` | expected a size with its unit, such as `32MiB`",
+        ],
+    );
+    check(
+        &route("targets: [a], policies: {session_affinity: {keys: [{prompt_head: 100B}]}}"),
+        &[
+            "routes[0].policies.session_affinity: keys: prompt_head: 100B is not from 256B to 4MiB; 16KiB is some 4,000 tokens",
         ],
     );
     check(

@@ -250,6 +250,7 @@ fn forms_of_a_session_key_are_the_same_in_both() {
         json!({"body": "a.b"}),
         json!("client_ip"),
         json!("api_key"),
+        json!({"prompt_head": "32KiB"}),
     ] {
         let document = with(good);
         assert_eq!(
@@ -262,6 +263,8 @@ fn forms_of_a_session_key_are_the_same_in_both() {
         json!({"heder": "a"}),
         json!({"header": "a", "cookie": "b"}),
         json!({"header": 1}),
+        json!({"prompt_head": 4096}),
+        json!("prompt_head"),
         json!("header"),
         json!({}),
         json!(null),

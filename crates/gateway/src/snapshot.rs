@@ -89,6 +89,8 @@ pub(crate) struct SessionKeys {
     pub(crate) body: Vec<usize>,
     /// Ends of paths on which body sources count.
     pub(crate) paths: Vec<String>,
+    /// Most bytes of the prompt that stand for a session where nothing else does.
+    pub(crate) head_bytes: Option<u64>,
 }
 
 /// What all endpoints of a pool share.
@@ -434,11 +436,16 @@ impl SessionKeys {
             head: Vec::new(),
             body: Vec::new(),
             paths: config.paths.clone(),
+            head_bytes: config.head_bytes(),
         };
         for source in &config.keys {
-            let KeySource::Body(path) = source else {
-                keys.head.push(source.clone());
-                continue;
+            let path = match source {
+                KeySource::Body(path) => path,
+                KeySource::PromptHead(_) => continue,
+                _ => {
+                    keys.head.push(source.clone());
+                    continue;
+                }
             };
             // The config has checked the paths; one that is none finds nothing.
             let Ok(path) = BodyPath::parse(path) else { continue };

@@ -57,7 +57,9 @@ fn setup(policies: Policies, replicas: u32) -> Setup {
 fn workload(name: &str, speed: f64, seed: u64) -> Workload {
     let mut workload = match std::fs::read(name) {
         Ok(bytes) => {
-            let mut workload = read(&bytes[..], "trace", Some(Format::Mooncake)).unwrap().workload;
+            let mut workload = read(&bytes[..], "trace", Some(Format::Mooncake))
+                .unwrap()
+                .workload;
             transform::jitter(&mut workload, seed);
             workload
         }
@@ -75,7 +77,12 @@ fn figures(run: &Run) -> [f64; 4] {
     let attempts = of(|endpoint| endpoint.attempts).sum::<u64>() as f64;
     let busiest = of(|endpoint| endpoint.attempts).max().unwrap_or(0) as f64;
     let waited = |record: &weighbridge_sim::outcome::Record| record.first.map(|first| first - record.arrived);
-    let mut waits: Vec<f64> = run.records.iter().filter_map(waited).map(|wait| wait.as_secs_f64()).collect();
+    let mut waits: Vec<f64> = run
+        .records
+        .iter()
+        .filter_map(waited)
+        .map(|wait| wait.as_secs_f64())
+        .collect();
     waits.sort_by(f64::total_cmp);
     [
         cached / (cached + uncached),
@@ -87,7 +94,11 @@ fn figures(run: &Run) -> [f64; 4] {
 
 fn affinity(keys: Vec<KeySource>, load: Option<f64>, bound: Option<f64>) -> Policies {
     Policies {
-        session_affinity: Some(Affinity { keys, bound, ..Affinity::default() }),
+        session_affinity: Some(Affinity {
+            keys,
+            bound,
+            ..Affinity::default()
+        }),
         least_inflight: load.map(|weight| least_inflight::Config { weight }),
         ..Policies::default()
     }
@@ -96,19 +107,37 @@ fn affinity(keys: Vec<KeySource>, load: Option<f64>, bound: Option<f64>) -> Poli
 fn policies() -> Vec<(String, Policies)> {
     let session = || vec![KeySource::Header("session-id".into())];
     let mut all = vec![
-        ("least_inflight".into(), Policies { least_inflight: Some(least_inflight::Config::default()), ..Policies::default() }),
+        (
+            "least_inflight".into(),
+            Policies {
+                least_inflight: Some(least_inflight::Config::default()),
+                ..Policies::default()
+            },
+        ),
         ("session".into(), affinity(session(), None, None)),
-        ("session, bound 1.25".into(), affinity(session(), None, Some(1.25))),
+        (
+            "session, bound 1.25".into(),
+            affinity(session(), None, Some(1.25)),
+        ),
         ("session 1 : load 1".into(), affinity(session(), Some(1.0), None)),
         ("session 1 : load 2".into(), affinity(session(), Some(2.0), None)),
     ];
     for kib in [1, 4, 8, 16, 32, 64, 128] {
         let head = || vec![KeySource::PromptHead(Size(kib << 10))];
         all.push((format!("head {kib}KiB"), affinity(head(), None, None)));
-        all.push((format!("head {kib}KiB, bound 1.25"), affinity(head(), None, Some(1.25))));
+        all.push((
+            format!("head {kib}KiB, bound 1.25"),
+            affinity(head(), None, Some(1.25)),
+        ));
         if kib == 32 {
-            all.push((format!("head {kib}KiB, bound 2"), affinity(head(), None, Some(2.0))));
-            all.push((format!("head {kib}KiB 1 : load 2"), affinity(head(), Some(2.0), None)));
+            all.push((
+                format!("head {kib}KiB, bound 2"),
+                affinity(head(), None, Some(2.0)),
+            ));
+            all.push((
+                format!("head {kib}KiB 1 : load 2"),
+                affinity(head(), Some(2.0), None),
+            ));
         }
     }
     let prefix = Policies {
@@ -124,16 +153,25 @@ fn policies() -> Vec<(String, Policies)> {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let name = arguments.first().expect("a workload");
-    let number = |place: usize, default: f64| arguments.get(place).map_or(default, |text| text.parse().unwrap());
+    let number =
+        |place: usize, default: f64| arguments.get(place).map_or(default, |text| text.parse().unwrap());
     let (speed, replicas) = (number(1, 1.0), number(2, 8.0) as u32);
-    println!("{name} × {speed}: hit ratio, TTFT mean and p90, busiest over mean; 1 and {replicas} replicas; kept hits");
+    println!(
+        "{name} × {speed}: hit ratio, TTFT mean and p90, busiest over mean; 1 and {replicas} replicas; kept hits"
+    );
     for (label, policies) in policies() {
         let mean = |replicas: u32| {
             let mut sums = [0.0; 4];
             let seeds = [1, 2];
             for seed in seeds {
                 let setup = setup(policies.clone(), replicas);
-                let run = run(&setup, &workload(name, speed, seed), Chooser::Scheduler, &mut |_| {}).unwrap();
+                let run = run(
+                    &setup,
+                    &workload(name, speed, seed),
+                    Chooser::Scheduler,
+                    &mut |_| {},
+                )
+                .unwrap();
                 for (sum, figure) in sums.iter_mut().zip(figures(&run)) {
                     *sum += figure / seeds.len() as f64;
                 }
@@ -141,7 +179,13 @@ fn main() {
             sums
         };
         let (one, several) = (mean(1), mean(replicas));
-        let show = |[hits, mean, p90, busiest]: [f64; 4]| format!("{hits:.3} {mean:7.3} {p90:7.3} {busiest:.2}");
-        println!("{label:26} | {} | {} | {:.3}", show(one), show(several), several[0] / one[0]);
+        let show =
+            |[hits, mean, p90, busiest]: [f64; 4]| format!("{hits:.3} {mean:7.3} {p90:7.3} {busiest:.2}");
+        println!(
+            "{label:26} | {} | {} | {:.3}",
+            show(one),
+            show(several),
+            several[0] / one[0]
+        );
     }
 }

@@ -60,6 +60,8 @@ pub const BLOCK_BYTES_MIN: usize = 16;
 pub struct Prompt {
     /// The hashes of the prompt's whole blocks, each of its block and all before it. Empty where no cut was asked for.
     pub blocks: Vec<u64>,
+    /// What opens the conversation; none where no cut was asked for, or there is no prompt.
+    pub opening: Option<Opening>,
     /// Estimated tokens of the whole prompt, with those of its template; ids count one each.
     pub tokens: u64,
     /// What a model must be able to do.
@@ -73,6 +75,16 @@ pub struct Prompt {
     block_bytes: u64,
     /// The block that is not whole yet; kept for its room.
     pending: Vec<u8>,
+}
+
+/// The beginning of a prompt that all turns of its conversation repeat: all that comes before the first answer, such as
+/// tools, system prompt and the user's first message. A prompt that is no conversation is all opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// Whole blocks of it.
+    pub blocks: usize,
+    /// The hash of all of it, with what is no whole block at its end.
+    pub hash: u64,
 }
 
 /// How the fields of a call are gone through.
@@ -115,6 +127,7 @@ impl Prompt {
     /// Forgets everything but the room.
     pub fn clear(&mut self) {
         self.blocks.clear();
+        self.opening = None;
         self.pending.clear();
         self.tokens = 0;
         self.needs = Needs::default();
@@ -134,6 +147,8 @@ impl Prompt {
         read(&mut walk, &fields)?;
         self.needs = walk.needs.and(fields.needs());
         self.turns = walk.turns;
+        walk.end_opening();
+        self.opening = walk.opening;
         (self.tokens, self.cut_bytes) = walk.into_counts();
         self.block_bytes = cut.map_or(0, |cut| cut.block_bytes.max(BLOCK_BYTES_MIN) as u64);
         Ok(())

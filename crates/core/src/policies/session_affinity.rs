@@ -19,10 +19,13 @@ before. **Wrong** alone: a session stays where it is however busy its endpoint i
 the route, the larger that weight; `check` says how large), or set `bound`. Where no client sends a key it abstains;
 `prefix_cache` then finds shared beginnings by itself.
 
-Where clients send no key, the entry `{prompt_head: 32KiB}` takes the beginning of the prompt for one: tools, system prompt and
-first user message, which all turns of a conversation repeat, or the first 32 KiB of that if it is longer. So conversations stay
-together, and so do questions about one long document. It is tried last and read from any body that has a prompt. Too small a
-size is what all prompts begin with, and sends them all to one endpoint.
+Where clients send no key, the entry `{prompt_head: 16KiB}` takes the beginning of the prompt for one: tools, system prompt and
+what the user says before the first answer, which all turns of a conversation repeat; at most 16 KiB of it. So conversations stay
+together, and so do questions about one long document. It is tried last, for any request that has a prompt. Make it longer than
+what all prompts begin with, which would send them all to one endpoint, and shorter than documents about which several ask.
+
+Several gateways: keys and heads have the same home on all of them, while `prefix_cache` knows only what its own gateway sent. Of
+a `bound` each gateway sees its own part, and with a few requests under way in each it moves many; `least_inflight` moves fewer.
 
 Example: with three endpoints the shares are 4/7, 2/7 and 1/7 of its weight.
 ";
@@ -53,12 +56,12 @@ pub enum KeySource {
     Cookie(String),
     /// A string in the JSON body, as a dotted path.
     Body(String),
+    /// The beginning of the prompt: all before the first answer, at most this size, 256B to 4MiB.
+    PromptHead(Size),
     /// The client's address.
     ClientIp,
     /// The client's API key.
     ApiKey,
-    /// The beginning of the prompt, to the end of its first user message or to this size, 256B to 4MiB.
-    PromptHead(Size),
 }
 
 /// Sizes of a prompt's head: a block of it, and what is known of the longest prompt.
@@ -108,7 +111,7 @@ impl super::ScorerConfig for Config {
         });
         if let Some(size) = heads.clone().find(|size| !HEAD_BYTES.contains(size)) {
             return Err(format!(
-                "keys: prompt_head: {} is not from 256B to 4MiB; 32KiB is some 8,000 tokens",
+                "keys: prompt_head: {} is not from 256B to 4MiB; 16KiB is some 4,000 tokens",
                 show_size(size)
             ));
         }

@@ -66,13 +66,6 @@ impl Gateway {
                 Some(previous_at(&snapshot, (route, id), home)?)
             }
         };
-        let sources = Sources {
-            api,
-            headers: question.headers,
-            peek: &peek,
-            client_ip: question.client_ip,
-            presented_key: presented_key.as_deref(),
-        };
         let model = model.unwrap_or(&route.name);
         let asked = work::Sources {
             api,
@@ -80,6 +73,15 @@ impl Gateway {
             body: question.body,
             peek: &peek,
             model,
+        };
+        let work = work::of(route, &asked)?;
+        let sources = Sources {
+            api,
+            headers: question.headers,
+            peek: &peek,
+            client_ip: question.client_ip,
+            presented_key: presented_key.as_deref(),
+            work: work.as_deref(),
         };
         let arrival = Arrival {
             // Asked about, never dispatched.
@@ -89,7 +91,7 @@ impl Gateway {
             session: session::key(route, &sources),
             only,
             explain: true,
-            work: work::of(route, &asked)?,
+            work,
         };
         let found = self.explain(&arrival).ok_or_else(unknown)?;
         Ok(explanation(&snapshot, route, &found))

@@ -106,6 +106,7 @@ impl Run {
                 peek: &self.intake.peek,
                 client_ip: self.intake.client_ip,
                 presented_key: self.intake.presented_key.as_deref(),
+                work: self.intake.work.as_deref(),
             },
         );
         let request = self.flight.id();

@@ -6,6 +6,7 @@ use http::header::COOKIE;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use weighbridge_core::policies::session_affinity::{KeySource, SessionKey};
+use weighbridge_core::work::Work;
 use weighbridge_wire::{Api, Peek};
 
 /// Everything of a request that a session key may come from.
@@ -15,14 +16,18 @@ pub(crate) struct Sources<'a> {
     pub(crate) peek: &'a Peek,
     pub(crate) client_ip: IpAddr,
     pub(crate) presented_key: Option<&'a str>,
+    /// What it asks of an engine, where routes look at it.
+    pub(crate) work: Option<&'a Work>,
 }
 
-/// The key for `route`, hashed. Sources that need no body come first.
+/// The key for `route`, hashed. Sources that need no body come first, the prompt's head last.
 pub(crate) fn key(route: &RouteEntry, sources: &Sources<'_>) -> Option<SessionKey> {
     let keys = route.affinity.as_ref()?;
     let from_head = keys.head.iter().find_map(|source| from_head(source, sources));
-    let value = from_head.or_else(|| from_body(keys, sources))?;
-    Some(SessionKey::new(value.as_bytes()))
+    match from_head.or_else(|| from_body(keys, sources)) {
+        Some(value) => Some(SessionKey::new(value.as_bytes())),
+        None => Some(SessionKey::of_head(sources.work?.head(keys.head_bytes?)?)),
+    }
 }
 
 fn from_head<'a>(source: &KeySource, sources: &Sources<'a>) -> Option<Cow<'a, str>> {
@@ -31,7 +36,7 @@ fn from_head<'a>(source: &KeySource, sources: &Sources<'a>) -> Option<Cow<'a, st
         KeySource::Cookie(name) => Cow::Borrowed(cookie(sources.headers, name)?),
         KeySource::ClientIp => Cow::Owned(sources.client_ip.to_string()),
         KeySource::ApiKey => Cow::Borrowed(sources.presented_key?),
-        KeySource::Body(_) => return None,
+        KeySource::Body(_) | KeySource::PromptHead(_) => return None,
     };
     let trimmed = value.trim();
     match trimmed.is_empty() {

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::prefix::BlockHash;
-use weighbridge_core::work::{Abilities, Needs, Objective, Work};
+use weighbridge_core::work::{Abilities, Needs, Objective, Opening, Work};
 use weighbridge_wire::prompt::{self, BLOCK_BYTES, Cut, Prompt};
 use weighbridge_wire::{Api, ErrorBody, Peek};
 
@@ -26,6 +26,12 @@ const LABELS_MAX: usize = 8;
 const WORD_MAX: usize = 128;
 /// A prompt of more blocks leaves no room behind for the next.
 const BLOCKS_KEPT: usize = 16 * 1024;
+
+/// What is read from the prompt.
+const OF_PROMPT: Needs = Needs::TOKENS
+    .and(Needs::BLOCKS)
+    .and(Needs::HEAD)
+    .and(Needs::ABILITIES);
 
 /// What the facts are taken from.
 pub(crate) struct Sources<'a> {
@@ -54,7 +60,7 @@ pub(crate) fn of(route: &RouteEntry, sources: &Sources<'_>) -> Result<Option<Arc
     if route.needs.meets(Needs::ADAPTER) && !route.names_model {
         work.adapter = Some(sources.model.into());
     }
-    if (route.needs).meets(Needs::TOKENS.and(Needs::BLOCKS).and(Needs::ABILITIES)) {
+    if (route.needs).meets(OF_PROMPT) {
         read_prompt(route, sources, &mut work);
     }
     Ok(Some(Arc::new(work)))
@@ -72,7 +78,7 @@ fn read_prompt(route: &RouteEntry, sources: &Sources<'_>, work: &mut Work) {
         true => 0,
         false => prompt::seed(sources.model),
     };
-    let cut = route.needs.meets(Needs::BLOCKS).then(|| Cut {
+    let cut = (route.needs).meets(Needs::BLOCKS.and(Needs::HEAD)).then(|| Cut {
         seed: seed(),
         block_bytes: BLOCK_BYTES,
     });
@@ -85,6 +91,13 @@ fn read_prompt(route: &RouteEntry, sources: &Sources<'_>, work: &mut Work) {
         } else {
             whole(prompt.block_tokens()).max(1)
         };
+        if route.needs.meets(Needs::HEAD) {
+            work.block_bytes = whole(BLOCK_BYTES as u64);
+            work.opening = prompt.opening.map(|opening| Opening {
+                blocks: whole(opening.blocks as u64),
+                hash: BlockHash(opening.hash),
+            });
+        }
         work.wants = abilities(sources.api, prompt.needs);
         if prompt.blocks.capacity() > BLOCKS_KEPT {
             *prompt = Prompt::default();

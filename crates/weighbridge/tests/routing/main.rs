@@ -12,6 +12,7 @@ mod bursts;
 mod choice;
 mod event_log;
 mod found;
+mod heads;
 mod held;
 mod prefix;
 mod prefixes;

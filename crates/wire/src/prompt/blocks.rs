@@ -1,6 +1,6 @@
 //! Cutting a text that comes in pieces into hashed blocks, and estimating its tokens from a sample on the way.
 
-use super::{BLOCK_BYTES_MIN, BLOCKS_MAX, Cut};
+use super::{BLOCK_BYTES_MIN, BLOCKS_MAX, Cut, Opening};
 use crate::estimate::TextTokens;
 use crate::fields::{Malformed, Reader};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -130,6 +130,21 @@ impl<'a> Blocks<'a> {
             self.chain = chained(self.chain, block);
             self.hashes.push(self.chain);
         }
+    }
+
+    /// All that was taken so far, as the opening of a conversation; none where nothing was, or nothing is cut.
+    pub(super) fn so_far(&self) -> Option<Opening> {
+        if self.hashes.is_empty() && self.pending.is_empty() {
+            return None;
+        }
+        let hash = match self.pending.is_empty() {
+            true => self.chain,
+            false => chained(self.chain, self.pending),
+        };
+        Some(Opening {
+            blocks: self.hashes.len(),
+            hash,
+        })
     }
 
     /// The tokens of all that was taken, and its bytes.

@@ -388,3 +388,93 @@ fn the_longest_prompt_has_a_bound() {
     assert_eq!(prompt.tokens, 3000 * 800 + 7);
     assert!(prompt.blocks.len() < 64 * 201 + 3000, "{}", prompt.blocks.len());
 }
+
+#[test]
+fn all_turns_of_a_conversation_have_the_opening_of_the_first() {
+    let system = ("system", r#""You are kind and brief.""#);
+    let hello = ("user", r#""What does a mill do?""#);
+    let first = read(&chat(&[system, hello]));
+    let opening = first.opening.unwrap();
+    assert_eq!(opening.blocks, first.blocks.len(), "nothing was answered yet");
+    assert!(!first.blocks.contains(&opening.hash), "its end is no whole block");
+    for later in [
+        vec![
+            system,
+            hello,
+            ("assistant", r#""It grinds.""#),
+            ("user", r#""What?""#),
+        ],
+        vec![
+            system,
+            hello,
+            ("assistant", r#""""#),
+            ("tool", r#""5""#),
+            ("user", r#""And now?""#),
+            ("assistant", r#""No""#),
+        ],
+    ] {
+        let later = read(&chat(&later));
+        assert_eq!(later.opening, Some(opening));
+        assert!(later.blocks.len() > first.blocks.len());
+    }
+    for other in [
+        vec![system, ("user", r#""What does a mill do!""#)],
+        vec![system, hello, hello],
+        vec![("system", r#""You are kind and brief!""#), hello],
+        vec![hello],
+    ] {
+        let other = read(&chat(&other)).opening;
+        assert!(other.is_some_and(|other| other.hash != opening.hash), "{other:?}");
+    }
+    let empty = read(r#"{"model": "m"}"#);
+    assert_eq!(empty.opening, None);
+    let mut prompt = Prompt::default();
+    prompt.read(&chat(&[system, hello]), Api::ChatCompletions, None);
+    assert_eq!(prompt.opening, None, "nothing is hashed");
+    prompt.read(
+        &chat(&[hello]),
+        Api::ChatCompletions,
+        Some(Cut { seed: 2, ..CUT }),
+    );
+    assert_ne!(
+        prompt.opening.map(|one| one.hash),
+        read(&chat(&[hello])).opening.map(|one| one.hash),
+        "another model"
+    );
+}
+
+/// Items of the Responses API, several of which may come from the user before the first answer; and what is no conversation.
+#[test]
+fn the_opening_ends_where_the_model_first_speaks() {
+    let opening = |json: &str, api| {
+        let mut prompt = Prompt::default();
+        prompt.read(json, api, Some(CUT));
+        (prompt.opening.unwrap(), prompt.blocks.len())
+    };
+    let asked = r#"{"role":"user","content":"where I am: in a shop"},{"role":"user","content":"Sell!"}"#;
+    let (first, _) = opening(&format!(r#"{{"input":[{asked}]}}"#), Api::Responses);
+    for answer in [
+        r#"{"type":"function_call","name":"sell","arguments":"{}"}"#,
+        r#"{"type":"reasoning","summary":[]}"#,
+        r#"{"type":"message","role":"assistant","content":"Sold."}"#,
+    ] {
+        let (later, blocks) = opening(
+            &format!(r#"{{"input":[{asked},{answer},{asked}]}}"#),
+            Api::Responses,
+        );
+        assert_eq!(later, first, "{answer}");
+        assert!(blocks > first.blocks);
+    }
+    let (said, _) = opening(&format!(r#"{{"input":{LONG:?}}}"#), Api::Responses);
+    let (item, _) = opening(
+        &format!(r#"{{"input":[{{"role":"user","content":{LONG:?}}}]}}"#),
+        Api::Responses,
+    );
+    assert_eq!(said, item, "a text is one message");
+    let anthropic = r#"{"system":"Be kind.","messages":[{"role":"user","content":"Hello, you there"}"#;
+    let (first, _) = opening(&format!("{anthropic}]}}"), Api::Messages);
+    let more = r#",{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"n","input":{}}]}]}"#;
+    assert_eq!(opening(&format!("{anthropic}{more}"), Api::Messages).0, first);
+    let (plain, blocks) = opening(&format!(r#"{{"prompt":{LONG:?}}}"#), Api::Completions);
+    assert_eq!(plain.blocks, blocks);
+}

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::Opening;
 use super::blocks::{Blocks, Mark};
 use super::facts::{Fields, Needs};
 use super::media::{self, Medium};
@@ -22,6 +23,13 @@ pub(super) struct Walk<'a> {
     blocks: Blocks<'a>,
     pub(super) needs: Needs,
     pub(super) turns: u32,
+    /// None as long as no answer has come.
+    pub(super) opening: Option<Opening>,
+}
+
+/// Whether a message of this role, or an item of this type, is said to the model; all else answers, or follows an answer.
+fn is_asked(role: &str) -> bool {
+    matches!(role, "user" | "system" | "developer" | "") || role.starts_with("input_")
 }
 
 /// What a field of a message, or of a part of it, means.
@@ -58,6 +66,14 @@ impl<'a> Walk<'a> {
             blocks,
             needs: Needs::default(),
             turns: 0,
+            opening: None,
+        }
+    }
+
+    /// All that comes now is no part of the opening.
+    pub(super) fn end_opening(&mut self) {
+        if self.opening.is_none() {
+            self.opening = self.blocks.so_far();
         }
     }
 
@@ -139,6 +155,9 @@ impl<'a> Walk<'a> {
 
     fn begin_message(&mut self, role: &str) {
         self.turns += u32::from(role == "user");
+        if !is_asked(role) {
+            self.end_opening();
+        }
         self.blocks.mark(Mark::Role);
         self.blocks.append(role.as_bytes());
         self.blocks.mark(Mark::Content);

@@ -10,5 +10,6 @@
 mod faults;
 mod fleet;
 mod order;
+mod replicas;
 mod signals;
 mod yardsticks;

@@ -4,8 +4,8 @@
 //! fewest requests first among equals; of these the first that has no more than mean + 1 · σ requests. Nobody: the fewest
 //! requests. The table of hashed blocks of 16 tokens learns where each prompt went.
 
-use crate::choose::{Chance, least_inflight, mean_inflight, spread};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{Chance, least_inflight, mean_inflight, spread};
+use super::prefixes::{Blocks, Memories};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
@@ -16,14 +16,15 @@ const DEVIATIONS: f64 = 1.0;
 const BLOCK: u32 = 16;
 
 /// The router.
-pub(crate) struct PrefixCache {
+pub struct PrefixCache {
     blocks: Blocks,
     table: Memories,
     chance: Chance,
 }
 
 impl PrefixCache {
-    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+    /// With an empty table.
+    pub fn new(blocks: Blocks, seed: u64) -> Self {
         Self {
             blocks,
             table: Memories::default(),
@@ -69,7 +70,7 @@ impl Baseline for PrefixCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn the_longest_match_within_a_deviation() {

@@ -10,8 +10,8 @@
 //!
 //! Where a workload has blocks longer than 64 tokens, the memory holds as many tokens in those.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{Chance, least};
+use super::prefixes::{Blocks, Memories};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
@@ -21,21 +21,24 @@ const BLOCKS_MAX: u64 = 31_250;
 
 /// Weights of the scorers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weights {
-    pub(crate) queue: f64,
-    pub(crate) kv: f64,
-    pub(crate) prefix: f64,
+pub struct Weights {
+    /// Of the queue.
+    pub queue: f64,
+    /// Of the KV cache.
+    pub kv: f64,
+    /// Of the prefix.
+    pub prefix: f64,
 }
 
 impl Weights {
     /// Those that llm-d's guide ships.
-    pub(crate) const SHIPPED: Self = Self {
+    pub const SHIPPED: Self = Self {
         queue: 2.0,
         kv: 2.0,
         prefix: 3.0,
     };
     /// Those of its 37 % experiment.
-    pub(crate) const EXPERIMENT: Self = Self {
+    pub const EXPERIMENT: Self = Self {
         queue: 1.0,
         kv: 1.0,
         prefix: 2.0,
@@ -44,7 +47,7 @@ impl Weights {
 
 /// Where the prefix scorer knows from what a pod holds.
 #[derive(Debug)]
-pub(crate) enum Index {
+pub enum Index {
     /// It does not: load alone.
     None,
     /// From what was sent there.
@@ -54,7 +57,7 @@ pub(crate) enum Index {
 }
 
 /// The picker.
-pub(crate) struct LlmD {
+pub struct LlmD {
     blocks: Blocks,
     weights: Weights,
     index: Index,
@@ -62,7 +65,8 @@ pub(crate) struct LlmD {
 }
 
 impl LlmD {
-    pub(crate) fn new(blocks: Blocks, weights: Weights, index: Index, seed: u64) -> Self {
+    /// With these weights.
+    pub fn new(blocks: Blocks, weights: Weights, index: Index, seed: u64) -> Self {
         Self {
             blocks,
             weights,
@@ -131,7 +135,7 @@ impl Baseline for LlmD {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     fn picker(index: Index) -> LlmD {
         LlmD::new(Blocks { tokens: 16 }, Weights::SHIPPED, index, 1)

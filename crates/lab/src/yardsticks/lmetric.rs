@@ -4,15 +4,15 @@
 //! Tokens to prefill are those of the request that the instance has not cached, known by events, and those of requests
 //! before it that have no first token. The batch counts the request itself, so that it is never 0.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::Blocks;
+use super::choose::{Chance, least};
+use super::prefixes::Blocks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
 /// The router.
-pub(crate) struct LMetric {
+pub struct LMetric {
     blocks: Blocks,
     chance: Chance,
     /// Tokens to prefill, by request and by endpoint.
@@ -21,7 +21,8 @@ pub(crate) struct LMetric {
 }
 
 impl LMetric {
-    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+    /// With nothing under way.
+    pub fn new(blocks: Blocks, seed: u64) -> Self {
         Self {
             blocks,
             chance: Chance::new(seed),
@@ -65,7 +66,7 @@ impl Baseline for LMetric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn tokens_times_batch() {

@@ -10,9 +10,9 @@
 //! requests that the last report did not count. Engines here report how many wait, not how many tokens: those are taken
 //! as p̄ each. Among equals the first.
 
-use crate::choose::{least, mean_inflight};
-use crate::prefixes::{Blocks, Memories};
-use crate::sglang::CHARACTERS;
+use super::choose::{least, mean_inflight};
+use super::prefixes::{Blocks, Memories};
+use super::sglang::CHARACTERS;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
@@ -25,7 +25,7 @@ const TREE_MAX: u64 = 67_108_864;
 const EVICTED_EVERY: Duration = Duration::from_secs(120);
 
 /// The policy with its defaults.
-pub(crate) struct Smg {
+pub struct Smg {
     blocks: Blocks,
     trees: Memories,
     evicted: Duration,
@@ -39,7 +39,8 @@ fn refused(load: f64, mean: f64) -> bool {
 }
 
 impl Smg {
-    pub(crate) fn new(blocks: Blocks) -> Self {
+    /// With empty trees.
+    pub fn new(blocks: Blocks) -> Self {
         Self {
             blocks,
             trees: Memories::default(),
@@ -111,7 +112,7 @@ impl Baseline for Smg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn holders_are_refused_above_both_bounds() {

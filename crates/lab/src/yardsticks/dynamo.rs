@@ -5,8 +5,8 @@
 //! prefill are the uncached blocks of requests without a first token; decode blocks are those that the worker's requests
 //! hold, this one included, each block counted once. The router follows both by what it sends and hears.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::Blocks;
+use super::choose::{Chance, least};
+use super::prefixes::Blocks;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
@@ -30,7 +30,7 @@ struct Active {
 }
 
 /// The router.
-pub(crate) struct Dynamo {
+pub struct Dynamo {
     blocks: Blocks,
     temperature: f64,
     chance: Chance,
@@ -39,7 +39,8 @@ pub(crate) struct Dynamo {
 }
 
 impl Dynamo {
-    pub(crate) fn new(blocks: Blocks, temperature: f64, seed: u64) -> Self {
+    /// At this temperature; 0: the lowest cost.
+    pub fn new(blocks: Blocks, temperature: f64, seed: u64) -> Self {
         Self {
             blocks,
             temperature,
@@ -143,7 +144,7 @@ impl Baseline for Dynamo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn prefill_and_decode_add_up() {

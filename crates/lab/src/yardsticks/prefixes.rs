@@ -10,21 +10,29 @@ use weighbridge_sim::workload::Request;
 
 /// Size of a workload's blocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Blocks {
+pub struct Blocks {
     /// Tokens of one.
-    pub(crate) tokens: u32,
+    pub tokens: u32,
 }
 
 impl Blocks {
+    /// Blocks of a workload that counts so many tokens each; of 16, a usual engine's, where it has no blocks.
+    #[must_use]
+    pub fn new(tokens: u32) -> Self {
+        Self {
+            tokens: if tokens == 0 { 16 } else { tokens },
+        }
+    }
+
     /// The whole blocks of a prompt; what follows them is the answer's.
-    pub(crate) fn of(self, request: &Request) -> &[BlockHash] {
+    pub fn of(self, request: &Request) -> &[BlockHash] {
         let whole = (request.prompt_tokens / self.tokens.max(1)) as usize;
         &request.blocks[..whole.min(request.blocks.len())]
     }
 
     /// The prompt in blocks of at least `tokens`, and how many tokens those have: a router's own blocks, which are no
     /// finer than the workload tells.
-    pub(crate) fn coarse(self, request: &Request, tokens: u32) -> (Vec<BlockHash>, u32) {
+    pub fn coarse(self, request: &Request, tokens: u32) -> (Vec<BlockHash>, u32) {
         let of = (tokens / self.tokens.max(1)).max(1) as usize;
         // The last hash of each group stands for all before it too.
         let groups = self.of(request).chunks_exact(of);
@@ -35,10 +43,10 @@ impl Blocks {
     }
 
     /// Prompt tokens that `found` leading blocks save: all but the last, which is always computed.
-    pub(crate) fn saved(self, found: usize, request: &Request) -> u32 {
+    pub fn saved(self, found: usize, request: &Request) -> u32 {
         (found as u32)
             .saturating_mul(self.tokens)
-            .min(request.prompt_tokens - 1)
+            .min(request.prompt_tokens.saturating_sub(1))
     }
 }
 
@@ -46,7 +54,7 @@ impl Blocks {
 ///
 /// A prompt's tail is older than its head. So the head of a chain is there whenever its tail is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
+pub struct Memory {
     uses: u64,
     last_use: HashMap<BlockHash, (u64, u32)>,
     by_use: BTreeMap<u64, BlockHash>,
@@ -55,12 +63,12 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// How many of the leading blocks are here.
-    pub(crate) fn leading(&self, blocks: &[BlockHash]) -> usize {
+    pub fn leading(&self, blocks: &[BlockHash]) -> usize {
         blocks.partition_point(|block| self.last_use.contains_key(block))
     }
 
     /// Notes a prompt: its blocks, each of `size`.
-    pub(crate) fn note(&mut self, blocks: &[BlockHash], size: u32) {
+    pub fn note(&mut self, blocks: &[BlockHash], size: u32) {
         for block in blocks.iter().rev() {
             self.uses += 1;
             match self.last_use.insert(*block, (self.uses, size)) {
@@ -74,17 +82,17 @@ impl Memory {
     }
 
     /// Notes the rest of prompt number `index`, which nobody else has.
-    pub(crate) fn note_tail(&mut self, index: usize, size: u32) {
+    pub fn note_tail(&mut self, index: usize, size: u32) {
         self.note(&[mix(!(index as u64))], size);
     }
 
     /// Sum of the sizes.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Forgets until no more than `size` is left.
-    pub(crate) fn shrink_to(&mut self, size: u64) {
+    pub fn shrink_to(&mut self, size: u64) {
         while self.size > size {
             let Some((_, block)) = self.by_use.pop_first() else {
                 return;
@@ -98,18 +106,21 @@ impl Memory {
 
 /// A memory for each endpoint.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memories(BTreeMap<usize, Memory>);
+pub struct Memories(BTreeMap<usize, Memory>);
 
 impl Memories {
-    pub(crate) fn at(&mut self, endpoint: usize) -> &mut Memory {
+    /// That of an endpoint.
+    pub fn at(&mut self, endpoint: usize) -> &mut Memory {
         self.0.entry(endpoint).or_default()
     }
 
-    pub(crate) fn leading(&self, endpoint: usize, blocks: &[BlockHash]) -> usize {
+    /// How many of the leading blocks an endpoint has.
+    pub fn leading(&self, endpoint: usize, blocks: &[BlockHash]) -> usize {
         self.0.get(&endpoint).map_or(0, |memory| memory.leading(blocks))
     }
 
-    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Memory> {
+    /// All of them.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Memory> {
         self.0.values_mut()
     }
 }
@@ -130,7 +141,7 @@ fn the_oldest_tail_is_forgotten_first() {
 
 #[test]
 fn coarse_blocks_are_whole_groups_of_the_prompt() {
-    let request = crate::stage::prompt(&[1, 2, 3, 4, 5], 7);
+    let request = super::stage::prompt(&[1, 2, 3, 4, 5], 7);
     let blocks = Blocks { tokens: 16 };
     assert_eq!(blocks.coarse(&request, 32), (vec![2, 4], 32));
     assert_eq!(blocks.coarse(&request, 8), (vec![1, 2, 3, 4, 5], 16));

@@ -5,7 +5,7 @@
 //! latency jumps to any peak at once and forgets with a time constant of 10 s. Both take the time to the first token, which
 //! is what a proxy sees of a streamed answer.
 
-use crate::choose::Chance;
+use super::choose::Chance;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
@@ -16,7 +16,7 @@ const DECAY_S: f64 = 10.0;
 
 /// How latencies become a score.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// agentgateway's.
     Average,
     /// Finagle's.
@@ -31,7 +31,7 @@ struct Latency {
 }
 
 /// Of two, the one with the lower cost.
-pub(crate) struct ByLatency {
+pub struct ByLatency {
     kind: Kind,
     chance: Chance,
     sent: BTreeMap<usize, Duration>,
@@ -39,7 +39,8 @@ pub(crate) struct ByLatency {
 }
 
 impl ByLatency {
-    pub(crate) fn new(kind: Kind, seed: u64) -> Self {
+    /// Of this kind.
+    pub fn new(kind: Kind, seed: u64) -> Self {
         Self {
             kind,
             chance: Chance::new(seed),
@@ -120,7 +121,7 @@ impl Baseline for ByLatency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, prompt};
+    use crate::yardsticks::stage::{Stage, prompt};
 
     fn close(got: f64, expected: f64) {
         assert!((got - expected).abs() < 1e-9, "{got}, expected {expected}");

@@ -6,8 +6,8 @@
 //! match, and the fewest requests among equals. While all have something pending the balancer holds requests back in its own
 //! queue; the simulator's yardsticks must choose at once, so the one with the fewest pending gets it.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{Chance, least};
+use super::prefixes::{Blocks, Memories};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
@@ -17,7 +17,7 @@ use weighbridge_sim::workload::Request;
 const TREE_MAX: u64 = 1 << 24;
 
 /// The balancer.
-pub(crate) struct SkyLb {
+pub struct SkyLb {
     blocks: Blocks,
     tree: Memories,
     chance: Chance,
@@ -26,7 +26,8 @@ pub(crate) struct SkyLb {
 }
 
 impl SkyLb {
-    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+    /// With an empty tree.
+    pub fn new(blocks: Blocks, seed: u64) -> Self {
         Self {
             blocks,
             tree: Memories::default(),
@@ -80,7 +81,7 @@ impl Baseline for SkyLb {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn nothing_is_pushed_behind_what_is_pending() {

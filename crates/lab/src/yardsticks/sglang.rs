@@ -5,14 +5,14 @@
 //! with the smallest tree. The text is recorded with whoever gets it. Trees are cut to 67,108,864 characters each, every
 //! 120 s, the least recently used leaves first. Of several holders the tree names one and the same; here the first.
 
-use crate::choose::{least, least_inflight, spread};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{least, least_inflight, spread};
+use super::prefixes::{Blocks, Memories};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
 /// Characters of a token of English text.
-pub(crate) const CHARACTERS: u32 = 4;
+pub const CHARACTERS: u32 = 4;
 const APART: u32 = 64;
 const TIMES: f64 = 1.5;
 const MATCHED: f64 = 0.3;
@@ -20,14 +20,15 @@ const TREE_MAX: u64 = 67_108_864;
 const EVICTED_EVERY: Duration = Duration::from_secs(120);
 
 /// The policy with its defaults.
-pub(crate) struct CacheAware {
+pub struct CacheAware {
     blocks: Blocks,
     trees: Memories,
     evicted: Duration,
 }
 
 impl CacheAware {
-    pub(crate) fn new(blocks: Blocks) -> Self {
+    /// With empty trees.
+    pub fn new(blocks: Blocks) -> Self {
         Self {
             blocks,
             trees: Memories::default(),
@@ -76,7 +77,7 @@ impl Baseline for CacheAware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     fn router() -> CacheAware {
         CacheAware::new(Blocks { tokens: 16 })

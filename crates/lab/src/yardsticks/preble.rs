@@ -7,8 +7,8 @@
 //! of recent requests that hit it; and the prefill of what is missed. Among several holders of the longest match the one
 //! with the least load. Moving hot prefixes off the fullest instance and duplicating them are left out.
 
-use crate::choose::least;
-use crate::prefixes::{Blocks, Memories};
+use super::choose::least;
+use super::prefixes::{Blocks, Memories};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
@@ -20,18 +20,18 @@ const WINDOW: Duration = Duration::from_secs(180);
 
 /// What the scheduler knows of an instance beforehand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Speed {
+pub struct Speed {
     /// Prompt tokens it prefills in a second.
-    pub(crate) prefill: f64,
+    pub prefill: f64,
     /// GPU time of one generated token, as a share of an iteration.
-    pub(crate) token_s: f64,
+    pub token_s: f64,
     /// Tokens that its cache holds.
-    pub(crate) cache: u64,
+    pub cache: u64,
 }
 
 impl Speed {
     /// What a fleet's builder would measure, in round numbers.
-    pub(crate) const ROUGH: Self = Self {
+    pub const ROUGH: Self = Self {
         prefill: 15_000.0,
         token_s: 0.001,
         cache: 400_000,
@@ -47,7 +47,7 @@ struct Sent {
 }
 
 /// The scheduler.
-pub(crate) struct Preble {
+pub struct Preble {
     blocks: Blocks,
     speed: Speed,
     trees: Memories,
@@ -55,7 +55,8 @@ pub(crate) struct Preble {
 }
 
 impl Preble {
-    pub(crate) fn new(blocks: Blocks, speed: Speed) -> Self {
+    /// With empty trees.
+    pub fn new(blocks: Blocks, speed: Speed) -> Self {
         Self {
             blocks,
             speed,
@@ -144,7 +145,7 @@ impl Baseline for Preble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn exploits_a_match_of_half_and_explores_below() {

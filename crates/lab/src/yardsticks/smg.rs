@@ -10,23 +10,48 @@
 //! requests that the last report did not count. Engines here report how many wait, not how many tokens: those are taken
 //! as p̄ each. Among equals the first.
 
-use crate::choose::{least, mean_inflight};
-use crate::prefixes::{Blocks, Memories};
-use crate::sglang::CHARACTERS;
+use super::choose::{least, mean_inflight};
+use super::prefixes::{Blocks, Memories};
+use super::sglang::CHARACTERS;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
-const MATCHED: f64 = 0.3;
-const THROUGHPUT: f64 = 2000.0;
-const PROMPT: f64 = 1024.0;
 const TREE_MAX: u64 = 67_108_864;
 const EVICTED_EVERY: Duration = Duration::from_secs(120);
 
-/// The policy with its defaults.
-pub(crate) struct Smg {
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Share of the prompt above which holders of the best match form the group.
+    pub matched: f64,
+    /// Times the mean load above which a holder may be refused.
+    pub refused: f64,
+    /// Tokens a second that an engine is taken to do.
+    pub throughput: f64,
+    /// p̄, the tokens that a request is taken to have.
+    pub request: f64,
+}
+
+impl Settings {
+    /// Those that it ships.
+    pub const SHIPPED: Self = Self {
+        matched: 0.3,
+        refused: 1.5,
+        throughput: 2000.0,
+        request: 1024.0,
+    };
+
+    fn refuses(&self, load: f64, mean: f64) -> bool {
+        load > self.refused * mean && load > mean + (2.0 * mean.sqrt()).ceil().clamp(4.0, 64.0)
+    }
+}
+
+/// The policy.
+pub struct Smg {
     blocks: Blocks,
+    settings: Settings,
     trees: Memories,
     evicted: Duration,
     /// Prompt tokens under way, by endpoint, and of which request.
@@ -34,14 +59,12 @@ pub(crate) struct Smg {
     of: BTreeMap<usize, u64>,
 }
 
-fn refused(load: f64, mean: f64) -> bool {
-    load > 1.5 * mean && load > mean + (2.0 * mean.sqrt()).ceil().clamp(4.0, 64.0)
-}
-
 impl Smg {
-    pub(crate) fn new(blocks: Blocks) -> Self {
+    /// With empty trees.
+    pub fn new(blocks: Blocks, settings: Settings) -> Self {
         Self {
             blocks,
+            settings,
             trees: Memories::default(),
             evicted: Duration::ZERO,
             tokens: BTreeMap::new(),
@@ -54,22 +77,28 @@ impl Smg {
         let unaccounted = u64::from(seen.inflight).saturating_sub(reported);
         let inflight = self.tokens.get(&seen.endpoint).copied().unwrap_or(0);
         let usage = seen.kv_usage.min(0.99);
-        ((reported + unaccounted) as f64 * PROMPT + inflight as f64) / THROUGHPUT
+        ((reported + unaccounted) as f64 * self.settings.request + inflight as f64) / self.settings.throughput
             + 0.15 * usage / (1.0 - usage)
     }
 
     fn place(&self, request: &Request, candidates: &[Seen<'_>]) -> usize {
         let blocks = self.blocks.of(request);
-        let matched = |seen: &Seen<'_>| self.trees.leading(seen.endpoint, blocks);
-        let best = candidates.iter().map(matched).max().unwrap_or(0);
+        let matched: Vec<usize> = candidates
+            .iter()
+            .map(|seen| self.trees.leading(seen.endpoint, blocks))
+            .collect();
+        let best = matched.iter().copied().max().unwrap_or(0);
         let share = best as f64 * f64::from(self.blocks.tokens) / f64::from(request.prompt_tokens);
         let mean = mean_inflight(candidates);
-        let in_group = |seen: &Seen<'_>| {
-            share > MATCHED && matched(seen) == best && !refused(f64::from(seen.inflight), mean)
+        let settings = self.settings;
+        let in_group = |(seen, matched): (&Seen<'_>, &usize)| {
+            share > settings.matched && *matched == best && !settings.refuses(f64::from(seen.inflight), mean)
         };
-        let anyone = !candidates.iter().any(in_group);
+        let group: Vec<bool> = candidates.iter().zip(&matched).map(in_group).collect();
+        let anyone = !group.contains(&true);
+        let mut in_group = group.into_iter();
         least(candidates, |seen| {
-            if anyone || in_group(seen) {
+            if in_group.next() == Some(true) || anyone {
                 self.expected_wait(seen)
             } else {
                 f64::INFINITY
@@ -111,10 +140,11 @@ impl Baseline for Smg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn holders_are_refused_above_both_bounds() {
+        let refused = |load, mean| Settings::SHIPPED.refuses(load, mean);
         // Mean 4: above 6 and above 4 + max(4, ⌈2 · 2⌉) = 8.
         assert!(!refused(8.0, 4.0) && refused(9.0, 4.0));
         // Mean 32: above 48 and above 32 + ⌈11.3⌉ = 44.
@@ -128,7 +158,7 @@ mod tests {
     #[test]
     fn the_expected_wait_counts_what_the_report_missed() {
         let stage = Stage::new(1);
-        let mut router = Smg::new(Blocks { tokens: 16 });
+        let mut router = Smg::new(Blocks { tokens: 16 }, Settings::SHIPPED);
         router.tokens.insert(0, 500);
         let seen = Seen {
             inflight: 5,
@@ -153,7 +183,7 @@ mod tests {
     #[test]
     fn a_hot_prefix_spreads_to_whoever_waits_least() {
         let stage = Stage::new(3);
-        let mut router = Smg::new(Blocks { tokens: 16 });
+        let mut router = Smg::new(Blocks { tokens: 16 }, Settings::SHIPPED);
         let request = prompt(&chain(1, 10), 0);
         let mut choose =
             |index, inflight: &[u32]| router.choose(Duration::ZERO, (index, &request), &stage.seen(inflight));

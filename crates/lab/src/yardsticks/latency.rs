@@ -5,22 +5,32 @@
 //! latency jumps to any peak at once and forgets with a time constant of 10 s. Both take the time to the first token, which
 //! is what a proxy sees of a streamed answer.
 
-use crate::choose::Chance;
+use super::choose::Chance;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
-const NEWEST: f64 = 0.3;
-const DECAY_S: f64 = 10.0;
-
 /// How latencies become a score.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// agentgateway's.
-    Average,
+    Average {
+        /// Weight of the newest.
+        newest: f64,
+    },
     /// Finagle's.
-    Peak,
+    Peak {
+        /// Time constant, in seconds.
+        decay: f64,
+    },
+}
+
+impl Kind {
+    /// agentgateway's, as it ships.
+    pub const AVERAGE: Self = Self::Average { newest: 0.3 };
+    /// Finagle's, as it ships.
+    pub const PEAK: Self = Self::Peak { decay: 10.0 };
 }
 
 #[derive(Clone, Copy)]
@@ -31,7 +41,7 @@ struct Latency {
 }
 
 /// Of two, the one with the lower cost.
-pub(crate) struct ByLatency {
+pub struct ByLatency {
     kind: Kind,
     chance: Chance,
     sent: BTreeMap<usize, Duration>,
@@ -39,7 +49,8 @@ pub(crate) struct ByLatency {
 }
 
 impl ByLatency {
-    pub(crate) fn new(kind: Kind, seed: u64) -> Self {
+    /// Of this kind.
+    pub fn new(kind: Kind, seed: u64) -> Self {
         Self {
             kind,
             chance: Chance::new(seed),
@@ -52,12 +63,14 @@ impl ByLatency {
         let known = self.known.get(&seen.endpoint);
         let pending = f64::from(seen.inflight);
         match self.kind {
-            Kind::Average => {
+            Kind::Average { .. } => {
                 let (seconds, health) = known.map_or((0.0, 1.0), |known| (known.seconds, known.health));
                 -health / (1.0 + seconds * (1.0 + 0.1 * pending))
             }
             // Nothing is known of a newcomer: it is taken unless it has requests already.
-            Kind::Peak => known.map_or(pending * 1e9, |known| known.faded(now) * (pending + 1.0)),
+            Kind::Peak { decay } => known.map_or(pending * 1e9, |known| {
+                known.seconds * known.keeps(now, decay) * (pending + 1.0)
+            }),
         }
     }
 
@@ -70,25 +83,23 @@ impl ByLatency {
         };
         let known = self.known.entry(endpoint).or_insert(fresh);
         known.seconds = match kind {
-            Kind::Average => known.seconds + NEWEST * (seconds - known.seconds),
-            Kind::Peak if seconds > known.seconds => seconds,
-            Kind::Peak => {
-                let keeps = known.keeps(now);
+            Kind::Average { newest } => known.seconds + newest * (seconds - known.seconds),
+            Kind::Peak { .. } if seconds > known.seconds => seconds,
+            Kind::Peak { decay } => {
+                let keeps = known.keeps(now, decay);
                 known.seconds * keeps + seconds * (1.0 - keeps)
             }
         };
-        known.health += NEWEST * (success - known.health);
+        if let Kind::Average { newest } = kind {
+            known.health += newest * (success - known.health);
+        }
         known.at = now;
     }
 }
 
 impl Latency {
-    fn keeps(&self, now: Duration) -> f64 {
-        (-(now.saturating_sub(self.at).as_secs_f64()) / DECAY_S).exp()
-    }
-
-    fn faded(&self, now: Duration) -> f64 {
-        self.seconds * self.keeps(now)
+    fn keeps(&self, now: Duration, decay: f64) -> f64 {
+        (-(now.saturating_sub(self.at).as_secs_f64()) / decay).exp()
     }
 }
 
@@ -120,7 +131,7 @@ impl Baseline for ByLatency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, prompt};
+    use crate::yardsticks::stage::{Stage, prompt};
 
     fn close(got: f64, expected: f64) {
         assert!((got - expected).abs() < 1e-9, "{got}, expected {expected}");
@@ -129,7 +140,7 @@ mod tests {
     #[test]
     fn averages_weigh_the_newest_three_tenths() {
         let stage = Stage::new(1);
-        let mut router = ByLatency::new(Kind::Average, 1);
+        let mut router = ByLatency::new(Kind::AVERAGE, 1);
         let seen = stage.seen(&[5])[0];
         close(router.cost(Duration::ZERO, &seen), -1.0);
         router.learn(Duration::ZERO, 2.0, (0, 1.0));
@@ -141,7 +152,7 @@ mod tests {
     #[test]
     fn peaks_count_at_once_and_fade() {
         let stage = Stage::new(1);
-        let mut router = ByLatency::new(Kind::Peak, 1);
+        let mut router = ByLatency::new(Kind::PEAK, 1);
         let seen = stage.seen(&[1])[0];
         router.learn(Duration::ZERO, 1.0, (0, 1.0));
         router.learn(Duration::ZERO, 4.0, (0, 1.0));
@@ -159,7 +170,7 @@ mod tests {
     #[test]
     fn the_quicker_of_two() {
         let stage = Stage::new(2);
-        for kind in [Kind::Average, Kind::Peak] {
+        for kind in [Kind::AVERAGE, Kind::PEAK] {
             let mut router = ByLatency::new(kind, 1);
             router.learn(Duration::ZERO, 2.0, (0, 1.0));
             router.learn(Duration::ZERO, 1.0, (1, 1.0));
@@ -167,7 +178,7 @@ mod tests {
                 |inflight: &[u32]| router.choose(Duration::ZERO, (0, &prompt(&[], 9)), &stage.seen(inflight));
             assert!((0..9).all(|_| choose(&[3, 3]) == 1));
             // 2 · 1 against 1 · 4 peaks; averages: 2 · 1 against 1 · 1.3.
-            let slower = usize::from(kind == Kind::Average);
+            let slower = usize::from(kind == Kind::AVERAGE);
             assert!((0..9).all(|_| choose(&[0, 3]) == slower), "{kind:?}");
             // 1 · 2.3 is worse than 2 · 1.
             assert!((0..9).all(|_| choose(&[0, 13]) == 0));

@@ -5,10 +5,11 @@ use weighbridge_sim::text::mix;
 
 /// Repeatable random numbers: SplitMix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
         Self(mix(seed))
     }
 
@@ -18,27 +19,27 @@ impl Chance {
     }
 
     /// Uniform in `0..n`.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
 
     /// Uniform in [0, 1).
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Exponential with mean 1.
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
 
     /// One of `places`, which are not empty.
-    pub(crate) fn one_of(&mut self, places: &[usize]) -> usize {
+    pub fn one_of(&mut self, places: &[usize]) -> usize {
         places[self.below(places.len())]
     }
 
     /// Two different places of `0..n`; the same twice where there is only one.
-    pub(crate) fn two(&mut self, n: usize) -> [usize; 2] {
+    pub fn two(&mut self, n: usize) -> [usize; 2] {
         let first = self.below(n);
         if n < 2 {
             return [first, first];
@@ -47,7 +48,7 @@ impl Chance {
     }
 
     /// Puts `items` in a random order (Fisher and Yates).
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
@@ -55,7 +56,7 @@ impl Chance {
 }
 
 /// Places among `candidates` of those with the least `cost`, in order.
-pub(crate) fn least(candidates: &[Seen<'_>], mut cost: impl FnMut(&Seen<'_>) -> f64) -> Vec<usize> {
+pub fn least(candidates: &[Seen<'_>], mut cost: impl FnMut(&Seen<'_>) -> f64) -> Vec<usize> {
     let (mut least, mut places) = (f64::INFINITY, Vec::new());
     for (place, seen) in candidates.iter().enumerate() {
         let cost = cost(seen);
@@ -71,12 +72,12 @@ pub(crate) fn least(candidates: &[Seen<'_>], mut cost: impl FnMut(&Seen<'_>) -> 
 }
 
 /// Places of those with the fewest requests in flight.
-pub(crate) fn least_inflight(candidates: &[Seen<'_>]) -> Vec<usize> {
+pub fn least_inflight(candidates: &[Seen<'_>]) -> Vec<usize> {
     least(candidates, |seen| f64::from(seen.inflight))
 }
 
 /// Mean of the requests in flight.
-pub(crate) fn mean_inflight(candidates: &[Seen<'_>]) -> f64 {
+pub fn mean_inflight(candidates: &[Seen<'_>]) -> f64 {
     candidates
         .iter()
         .map(|seen| f64::from(seen.inflight))
@@ -85,14 +86,14 @@ pub(crate) fn mean_inflight(candidates: &[Seen<'_>]) -> f64 {
 }
 
 /// Fewest and most requests in flight.
-pub(crate) fn spread(candidates: &[Seen<'_>]) -> (u32, u32) {
+pub fn spread(candidates: &[Seen<'_>]) -> (u32, u32) {
     let inflight = || candidates.iter().map(|seen| seen.inflight);
     (inflight().min().unwrap_or(0), inflight().max().unwrap_or(0))
 }
 
 #[test]
 fn the_least_are_all_of_them() {
-    let stage = crate::stage::Stage::new(4);
+    let stage = super::stage::Stage::new(4);
     let seen = stage.seen(&[3, 1, 2, 1]);
     assert_eq!(least_inflight(&seen), [1, 3]);
     assert_eq!((mean_inflight(&seen), spread(&seen)), (1.75, (1, 3)));

@@ -4,51 +4,78 @@
 //! holder of the longest match in an approximate tree over characters, if it is more than .3 of the text; else the worker
 //! with the smallest tree. The text is recorded with whoever gets it. Trees are cut to 67,108,864 characters each, every
 //! 120 s, the least recently used leaves first. Of several holders the tree names one and the same; here the first.
+//!
+//! Releases before shipped .5, 32 and 1.0001 for the three.
 
-use crate::choose::{least, least_inflight, spread};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{least, least_inflight, spread};
+use super::prefixes::{Blocks, Memories};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
 /// Characters of a token of English text.
-pub(crate) const CHARACTERS: u32 = 4;
-const APART: u32 = 64;
-const TIMES: f64 = 1.5;
-const MATCHED: f64 = 0.3;
+pub const CHARACTERS: u32 = 4;
 const TREE_MAX: u64 = 67_108_864;
 const EVICTED_EVERY: Duration = Duration::from_secs(120);
 
-/// The policy with its defaults.
-pub(crate) struct CacheAware {
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Share of the text above which a match decides: `cache_threshold`.
+    pub matched: f64,
+    /// Requests between the fullest and the emptiest above which load may decide: `balance_abs_threshold`.
+    pub apart: u32,
+    /// And times the emptiest's that the fullest must have: `balance_rel_threshold`.
+    pub times: f64,
+}
+
+impl Settings {
+    /// Those that it ships.
+    pub const SHIPPED: Self = Self {
+        matched: 0.3,
+        apart: 64,
+        times: 1.5,
+    };
+}
+
+/// The policy.
+pub struct CacheAware {
     blocks: Blocks,
+    settings: Settings,
     trees: Memories,
     evicted: Duration,
 }
 
 impl CacheAware {
-    pub(crate) fn new(blocks: Blocks) -> Self {
+    /// With empty trees.
+    pub fn new(blocks: Blocks, settings: Settings) -> Self {
         Self {
             blocks,
+            settings,
             trees: Memories::default(),
             evicted: Duration::ZERO,
         }
     }
 
-    fn place(&mut self, request: &Request, candidates: &[Seen<'_>]) -> usize {
+    fn place(&self, request: &Request, candidates: &[Seen<'_>]) -> usize {
         let (min, max) = spread(candidates);
-        if max - min > APART && f64::from(max) > TIMES * f64::from(min) {
+        let Settings {
+            matched,
+            apart,
+            times,
+        } = self.settings;
+        if max - min > apart && f64::from(max) > times * f64::from(min) {
             return least_inflight(candidates)[0];
         }
         let blocks = self.blocks.of(request);
-        let matched = |seen: &Seen<'_>| self.trees.leading(seen.endpoint, blocks);
-        let best = least(candidates, |seen| -(matched(seen) as f64))[0];
-        let share = matched(&candidates[best]) as f64 * f64::from(self.blocks.tokens)
+        let found = |seen: &Seen<'_>| self.trees.leading(seen.endpoint, blocks);
+        let best = least(candidates, |seen| -(found(seen) as f64))[0];
+        let share = found(&candidates[best]) as f64 * f64::from(self.blocks.tokens)
             / f64::from(request.prompt_tokens);
-        if share > MATCHED {
+        if share > matched {
             return best;
         }
-        least(candidates, |seen| self.trees.at(seen.endpoint).size() as f64)[0]
+        least(candidates, |seen| self.trees.size(seen.endpoint) as f64)[0]
     }
 }
 
@@ -76,10 +103,10 @@ impl Baseline for CacheAware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     fn router() -> CacheAware {
-        CacheAware::new(Blocks { tokens: 16 })
+        CacheAware::new(Blocks { tokens: 16 }, Settings::SHIPPED)
     }
 
     #[test]
@@ -119,7 +146,7 @@ mod tests {
     #[test]
     fn trees_are_cut_every_two_minutes() {
         let stage = Stage::new(2);
-        let mut router = CacheAware::new(Blocks { tokens: 16_000 });
+        let mut router = CacheAware::new(Blocks { tokens: 16_000 }, Settings::SHIPPED);
         // One prompt of 20 M tokens has more characters than a tree may keep.
         let long = Request {
             prompt_tokens: 20_000_000,

@@ -3,17 +3,30 @@
 //!
 //! Tokens to prefill are those of the request that the instance has not cached, known by events, and those of requests
 //! before it that have no first token. The batch counts the request itself, so that it is never 0.
+//!
+//! Engines without events: what this router sent there before stands for what is cached, the least recently sent forgotten
+//! first.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::Blocks;
+use super::choose::{Chance, least};
+use super::prefixes::{Blocks, Memories};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
+/// Where it knows from what an instance has cached.
+#[derive(Clone, Debug)]
+pub enum Index {
+    /// From its events.
+    Events,
+    /// From what was sent there, so many tokens at most.
+    Sent(Memories, u64),
+}
+
 /// The router.
-pub(crate) struct LMetric {
+pub struct LMetric {
     blocks: Blocks,
+    index: Index,
     chance: Chance,
     /// Tokens to prefill, by request and by endpoint.
     of: BTreeMap<usize, u64>,
@@ -21,9 +34,11 @@ pub(crate) struct LMetric {
 }
 
 impl LMetric {
-    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+    /// With nothing under way.
+    pub fn new(blocks: Blocks, index: Index, seed: u64) -> Self {
         Self {
             blocks,
+            index,
             chance: Chance::new(seed),
             of: BTreeMap::new(),
             prefill: BTreeMap::new(),
@@ -31,8 +46,12 @@ impl LMetric {
     }
 
     fn new_tokens(&self, request: &Request, seen: &Seen<'_>) -> u64 {
-        let found = seen.engine.cached(self.blocks.of(request));
-        u64::from(request.prompt_tokens - self.blocks.saved(found as usize, request))
+        let blocks = self.blocks.of(request);
+        let found = match &self.index {
+            Index::Events => seen.engine.cached(blocks) as usize,
+            Index::Sent(memories, _) => memories.leading(seen.endpoint, blocks),
+        };
+        u64::from(request.prompt_tokens - self.blocks.saved(found, request))
     }
 
     fn score(&self, request: &Request, seen: &Seen<'_>) -> f64 {
@@ -48,6 +67,11 @@ impl Baseline for LMetric {
         let tokens = self.new_tokens(request, &candidates[place]);
         self.of.insert(index, tokens);
         *self.prefill.entry(candidates[place].endpoint).or_default() += tokens;
+        if let Index::Sent(memories, most) = &mut self.index {
+            let memory = memories.at(candidates[place].endpoint);
+            memory.note(self.blocks.of(request), self.blocks.tokens);
+            memory.shrink_to(*most);
+        }
         place
     }
 
@@ -65,13 +89,13 @@ impl Baseline for LMetric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn tokens_times_batch() {
         let mut stage = Stage::new(2);
         stage.holds(0, &chain(1, 9));
-        let mut router = LMetric::new(Blocks { tokens: 16 }, 1);
+        let mut router = LMetric::new(Blocks { tokens: 16 }, Index::Events, 1);
         // 160 tokens, of which the first has 144: 16 · (n + 1) against 160 · (m + 1).
         let request = prompt(&chain(1, 10), 0);
         let mut choose = |inflight: &[u32]| {
@@ -86,9 +110,28 @@ mod tests {
     }
 
     #[test]
+    fn without_events_what_was_sent_counts() {
+        let mut stage = Stage::new(2);
+        stage.holds(1, &chain(1, 9));
+        let index = Index::Sent(Memories::default(), 160);
+        let mut router = LMetric::new(Blocks { tokens: 16 }, index, 1);
+        let (one, other) = (prompt(&chain(1, 10), 0), prompt(&chain(2, 5), 0));
+        let mut choose = |request: &Request, inflight: &[u32]| {
+            let place = router.choose(Duration::ZERO, (0, request), &stage.seen(inflight));
+            router.began(Duration::ZERO, 0, place);
+            place
+        };
+        assert_eq!(choose(&one, &[0, 1]), 0, "nothing is known of either");
+        assert_eq!(choose(&one, &[5, 0]), 0, "1 token · 6 < 160");
+        // The memory holds ten blocks: five of the other prompt take the place of five of the first.
+        assert_eq!(choose(&other, &[0, 1]), 0);
+        assert_eq!(choose(&one, &[2, 0]), 1, "80 · 3 > 160");
+    }
+
+    #[test]
     fn prompts_before_it_count_until_their_first_token() {
         let stage = Stage::new(2);
-        let mut router = LMetric::new(Blocks { tokens: 16 }, 1);
+        let mut router = LMetric::new(Blocks { tokens: 16 }, Index::Events, 1);
         let (long, short) = (prompt(&chain(1, 20), 0), prompt(&chain(2, 2), 0));
         let first = router.choose(Duration::ZERO, (0, &long), &stage.seen(&[0, 0]));
         let seen = stage.seen(&[1, 1]);

@@ -2,14 +2,14 @@
 //!
 //! The power of two choices: Azar, Broder, Karlin and Upfal, "Balanced Allocations", 1994; Mitzenmacher 2001.
 
-use crate::choose::{Chance, least_inflight};
+use super::choose::{Chance, least_inflight};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
 /// Each in turn.
 #[derive(Default)]
-pub(crate) struct RoundRobin(usize);
+pub struct RoundRobin(usize);
 
 impl Baseline for RoundRobin {
     fn choose(&mut self, _: Duration, _: (usize, &Request), candidates: &[Seen<'_>]) -> usize {
@@ -19,7 +19,7 @@ impl Baseline for RoundRobin {
 }
 
 /// Any.
-pub(crate) struct Random(pub(crate) Chance);
+pub struct Random(pub Chance);
 
 impl Baseline for Random {
     fn choose(&mut self, _: Duration, _: (usize, &Request), candidates: &[Seen<'_>]) -> usize {
@@ -28,7 +28,7 @@ impl Baseline for Random {
 }
 
 /// The one with the fewest requests of this router, by chance among equals.
-pub(crate) struct LeastInflight(pub(crate) Chance);
+pub struct LeastInflight(pub Chance);
 
 impl Baseline for LeastInflight {
     fn choose(&mut self, _: Duration, _: (usize, &Request), candidates: &[Seen<'_>]) -> usize {
@@ -37,7 +37,7 @@ impl Baseline for LeastInflight {
 }
 
 /// Of two different ones by chance, the one with fewer.
-pub(crate) struct PowerOfTwo(pub(crate) Chance);
+pub struct PowerOfTwo(pub Chance);
 
 impl Baseline for PowerOfTwo {
     fn choose(&mut self, _: Duration, _: (usize, &Request), candidates: &[Seen<'_>]) -> usize {
@@ -53,7 +53,7 @@ impl Baseline for PowerOfTwo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, prompt};
+    use crate::yardsticks::stage::{Stage, prompt};
 
     fn chosen(baseline: &mut dyn Baseline, inflight: &[u32]) -> usize {
         let stage = Stage::new(inflight.len());

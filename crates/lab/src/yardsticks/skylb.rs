@@ -4,10 +4,11 @@
 //! A request is pushed only to replicas with nothing pending, that is with nothing that waits for admission to their batch,
 //! as last probed or sent by this router since and without a first token. Among those the prefix tree decides: the longest
 //! match, and the fewest requests among equals. While all have something pending the balancer holds requests back in its own
-//! queue; the simulator's yardsticks must choose at once, so the one with the fewest pending gets it.
+//! queue; the simulator's yardsticks must choose at once, so the one with the fewest pending gets it. A few pending may be
+//! allowed.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{Chance, least};
+use super::prefixes::{Blocks, Memories};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
@@ -17,8 +18,10 @@ use weighbridge_sim::workload::Request;
 const TREE_MAX: u64 = 1 << 24;
 
 /// The balancer.
-pub(crate) struct SkyLb {
+pub struct SkyLb {
     blocks: Blocks,
+    /// Requests pending with which a replica is still pushed to.
+    allowed: u64,
     tree: Memories,
     chance: Chance,
     /// When a request without a first token was sent, and where to.
@@ -26,18 +29,36 @@ pub(crate) struct SkyLb {
 }
 
 impl SkyLb {
-    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+    /// With an empty tree; replicas with up to `allowed` pending are pushed to, 0 as in the paper.
+    pub fn new(blocks: Blocks, allowed: u64, seed: u64) -> Self {
         Self {
             blocks,
+            allowed,
             tree: Memories::default(),
             chance: Chance::new(seed),
             sent: BTreeMap::new(),
         }
     }
 
-    fn pending(&self, seen: &Seen<'_>) -> u64 {
-        let since = |(at, endpoint): &&(Duration, usize)| *endpoint == seen.endpoint && *at >= seen.read_at;
-        seen.waiting + self.sent.values().filter(since).count() as u64
+    /// What is pending at each candidate. Forgets what their last probes have seen.
+    fn pending(&mut self, candidates: &[Seen<'_>]) -> Vec<u64> {
+        let mut places = Vec::new();
+        for (place, seen) in candidates.iter().enumerate() {
+            if places.len() <= seen.endpoint {
+                places.resize(seen.endpoint + 1, None);
+            }
+            places[seen.endpoint] = Some(place);
+        }
+        let mut pending: Vec<u64> = candidates.iter().map(|seen| seen.waiting).collect();
+        self.sent.retain(|_, (at, endpoint)| {
+            let Some(place) = places.get(*endpoint).copied().flatten() else {
+                return true;
+            };
+            let since = *at >= candidates[place].read_at;
+            pending[place] += u64::from(since);
+            since
+        });
+        pending
     }
 }
 
@@ -48,12 +69,13 @@ impl Baseline for SkyLb {
         (index, request): (usize, &Request),
         candidates: &[Seen<'_>],
     ) -> usize {
-        let pending: Vec<u64> = candidates.iter().map(|seen| self.pending(seen)).collect();
+        let pending = self.pending(candidates);
         let fewest = pending.iter().copied().min().unwrap_or(0);
+        let most = fewest.max(self.allowed);
         let blocks = self.blocks.of(request);
         let mut each = pending.into_iter();
         let best = least(candidates, |seen| {
-            if each.next() != Some(fewest) {
+            if each.next().is_none_or(|pending| pending > most) {
                 return f64::INFINITY;
             }
             // Requests in flight only tell equals apart.
@@ -80,12 +102,12 @@ impl Baseline for SkyLb {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn nothing_is_pushed_behind_what_is_pending() {
         let stage = Stage::new(3);
-        let mut balancer = SkyLb::new(Blocks { tokens: 16 }, 1);
+        let mut balancer = SkyLb::new(Blocks { tokens: 16 }, 0, 1);
         balancer.tree.at(0).note(&chain(1, 5), 16);
         balancer.tree.at(1).note(&chain(1, 3), 16);
         let request = prompt(&chain(1, 6), 0);
@@ -104,9 +126,25 @@ mod tests {
     }
 
     #[test]
+    fn a_few_pending_may_be_allowed() {
+        let stage = Stage::new(2);
+        let mut balancer = SkyLb::new(Blocks { tokens: 16 }, 2, 1);
+        balancer.tree.at(0).note(&chain(1, 5), 16);
+        let request = prompt(&chain(1, 6), 0);
+        let mut seen = stage.seen(&[9, 0]);
+        let mut choose = |waiting| {
+            seen[0].waiting = waiting;
+            let place = balancer.choose(Duration::from_secs(1), (0, &request), &seen);
+            balancer.began(Duration::from_secs(1), 0, place);
+            place
+        };
+        assert_eq!((choose(2), choose(3)), (0, 1));
+    }
+
+    #[test]
     fn what_was_sent_since_the_probe_is_pending() {
         let stage = Stage::new(2);
-        let mut balancer = SkyLb::new(Blocks { tokens: 16 }, 1);
+        let mut balancer = SkyLb::new(Blocks { tokens: 16 }, 0, 1);
         let request = prompt(&chain(1, 6), 0);
         let mut seen = stage.seen(&[0, 0]);
         let first = balancer.choose(Duration::from_millis(10), (0, &request), &seen);
@@ -116,6 +154,6 @@ mod tests {
         for seen in &mut seen {
             seen.read_at = Duration::from_millis(100);
         }
-        assert_eq!(balancer.pending(&seen[first]), 0);
+        assert_eq!(balancer.pending(&seen), [0, 0]);
     }
 }

@@ -7,34 +7,36 @@
 //! of recent requests that hit it; and the prefill of what is missed. Among several holders of the longest match the one
 //! with the least load. Moving hot prefixes off the fullest instance and duplicating them are left out.
 
-use crate::choose::least;
-use crate::prefixes::{Blocks, Memories};
-use std::collections::{BTreeMap, VecDeque};
+use super::choose::least;
+use super::prefixes::{Blocks, Memories};
+use std::collections::VecDeque;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
 /// Tokens of an answer on average, as far as the scheduler knows.
 const ANSWER: f64 = 300.0;
-const WINDOW: Duration = Duration::from_secs(180);
 
 /// What the scheduler knows of an instance beforehand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Speed {
+pub struct Speed {
     /// Prompt tokens it prefills in a second.
-    pub(crate) prefill: f64,
+    pub prefill: f64,
     /// GPU time of one generated token, as a share of an iteration.
-    pub(crate) token_s: f64,
+    pub token_s: f64,
     /// Tokens that its cache holds.
-    pub(crate) cache: u64,
+    pub cache: u64,
+    /// How long what was sent counts as load.
+    pub window: Duration,
 }
 
 impl Speed {
     /// What a fleet's builder would measure, in round numbers.
-    pub(crate) const ROUGH: Self = Self {
+    pub const ROUGH: Self = Self {
         prefill: 15_000.0,
         token_s: 0.001,
         cache: 400_000,
+        window: Duration::from_secs(180),
     };
 }
 
@@ -47,20 +49,53 @@ struct Sent {
 }
 
 /// The scheduler.
-pub(crate) struct Preble {
+pub struct Preble {
     blocks: Blocks,
     speed: Speed,
     trees: Memories,
-    sent: BTreeMap<usize, VecDeque<Sent>>,
+    sent: Vec<Window>,
+}
+
+/// What was sent to an instance of late.
+#[derive(Default)]
+struct Window {
+    sent: VecDeque<Sent>,
+    /// Sums over it, anew after each change, so that nothing is left of what is gone.
+    seconds: f64,
+    hits: f64,
+}
+
+impl Window {
+    fn push(&mut self, sent: Sent) {
+        self.sent.push_back(sent);
+        self.sum();
+    }
+
+    /// Forgets what was sent before `time`.
+    fn forget_before(&mut self, time: Duration) {
+        let before = self.sent.len();
+        while self.sent.front().is_some_and(|first| first.at < time) {
+            self.sent.pop_front();
+        }
+        if self.sent.len() < before {
+            self.sum();
+        }
+    }
+
+    fn sum(&mut self) {
+        self.seconds = self.sent.iter().map(|sent| sent.seconds).sum();
+        self.hits = self.sent.iter().map(|sent| sent.hit).sum();
+    }
 }
 
 impl Preble {
-    pub(crate) fn new(blocks: Blocks, speed: Speed) -> Self {
+    /// With empty trees.
+    pub fn new(blocks: Blocks, speed: Speed) -> Self {
         Self {
             blocks,
             speed,
             trees: Memories::default(),
-            sent: BTreeMap::new(),
+            sent: Vec::new(),
         }
     }
 
@@ -71,37 +106,31 @@ impl Preble {
 
     /// Seconds of work sent there in the window.
     fn load(&self, endpoint: usize) -> f64 {
-        let sent = self.sent.get(&endpoint).into_iter().flatten();
-        sent.map(|sent| sent.seconds).sum()
+        self.sent.get(endpoint).map_or(0.0, |window| window.seconds)
     }
 
     /// Seconds to compute again what goes to make room, as often as recent requests would have found it.
     fn eviction(&self, endpoint: usize, missed: u64, size: u64) -> f64 {
         let over = (size + missed).saturating_sub(self.speed.cache).min(missed);
-        let recent = self.sent.get(&endpoint).map_or(0, VecDeque::len);
-        if over == 0 || recent == 0 {
-            return 0.0;
+        match self.sent.get(endpoint) {
+            Some(window) if over > 0 && !window.sent.is_empty() => {
+                over as f64 / self.speed.prefill * window.hits / window.sent.len() as f64
+            }
+            _ => 0.0,
         }
-        let hits: f64 = self
-            .sent
-            .get(&endpoint)
-            .into_iter()
-            .flatten()
-            .map(|sent| sent.hit)
-            .sum();
-        over as f64 / self.speed.prefill * hits / recent as f64
     }
 
-    fn place(&mut self, request: &Request, candidates: &[Seen<'_>]) -> usize {
+    fn place(&self, request: &Request, candidates: &[Seen<'_>]) -> usize {
         let tokens = u64::from(request.prompt_tokens);
-        let best = candidates
+        let matched: Vec<u64> = candidates
             .iter()
             .map(|seen| self.matched(request, seen.endpoint))
-            .max()
-            .unwrap_or(0);
+            .collect();
+        let best = matched.iter().copied().max().unwrap_or(0);
+        let mut each = matched.into_iter();
         if best >= tokens - best {
             return least(candidates, |seen| {
-                if self.matched(request, seen.endpoint) == best {
+                if each.next() == Some(best) {
                     self.load(seen.endpoint)
                 } else {
                     f64::INFINITY
@@ -109,8 +138,8 @@ impl Preble {
             })[0];
         }
         least(candidates, |seen| {
-            let missed = tokens - self.matched(request, seen.endpoint);
-            let size = self.trees.at(seen.endpoint).size();
+            let missed = tokens - each.next().unwrap_or(0);
+            let size = self.trees.size(seen.endpoint);
             self.load(seen.endpoint)
                 + self.eviction(seen.endpoint, missed, size)
                 + missed as f64 / self.speed.prefill
@@ -120,16 +149,18 @@ impl Preble {
 
 impl Baseline for Preble {
     fn choose(&mut self, now: Duration, (_, request): (usize, &Request), candidates: &[Seen<'_>]) -> usize {
-        for sent in self.sent.values_mut() {
-            while sent.front().is_some_and(|first| first.at + WINDOW < now) {
-                sent.pop_front();
-            }
-        }
+        let since = now.saturating_sub(self.speed.window);
+        self.sent
+            .iter_mut()
+            .for_each(|window| window.forget_before(since));
         let place = self.place(request, candidates);
         let endpoint = candidates[place].endpoint;
         let matched = self.matched(request, endpoint);
         let missed = u64::from(request.prompt_tokens) - matched;
-        self.sent.entry(endpoint).or_default().push_back(Sent {
+        if self.sent.len() <= endpoint {
+            self.sent.resize_with(endpoint + 1, Window::default);
+        }
+        self.sent[endpoint].push(Sent {
             at: now,
             seconds: missed as f64 / self.speed.prefill + ANSWER * self.speed.token_s,
             hit: matched as f64 / f64::from(request.prompt_tokens),
@@ -144,7 +175,7 @@ impl Baseline for Preble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn exploits_a_match_of_half_and_explores_below() {
@@ -153,6 +184,7 @@ mod tests {
             prefill: 1000.0,
             token_s: 0.001,
             cache: 10_000,
+            window: Duration::from_secs(180),
         };
         let mut router = Preble::new(Blocks { tokens: 16 }, speed);
         let mut at = |seconds, request: &Request| {
@@ -178,6 +210,7 @@ mod tests {
             prefill: 1000.0,
             token_s: 0.0,
             cache: 400,
+            window: Duration::from_secs(180),
         };
         let mut router = Preble::new(Blocks { tokens: 16 }, speed);
         let mut send = |blocks: &[u64]| {

@@ -10,14 +10,13 @@
 //! The file's summary is the mean over stages of output tokens/s from the first request to the last answer, and the mean
 //! over requests of the time to the first token; the warm-up counts in neither.
 
-use crate::choose::Chance;
-use crate::field::{Known, named};
+use crate::field::{named, with};
 use crate::fleet::{fleet, mean, under};
-use crate::llm_d::Weights;
 use std::sync::Arc;
 use std::time::Duration;
+use weighbridge_lab::yardsticks::Make;
+use weighbridge_lab::yardsticks::choose::Chance;
 use weighbridge_sim::catalogue;
-use weighbridge_sim::drive::Baseline;
 use weighbridge_sim::engine::{BlockHash, Settings};
 use weighbridge_sim::outcome::{Record, Run};
 use weighbridge_sim::workload::{Request, Workload};
@@ -123,15 +122,11 @@ fn stage(records: &[Record]) -> (f64, Vec<f64>) {
 }
 
 /// The experiment under a yardstick, with these stages after the warm-up.
-pub(crate) fn run(stages: &[Stage], seed: u64, make: &dyn Fn(Known) -> Box<dyn Baseline>) -> (Row, Run) {
+pub(crate) fn run(stages: &[Stage], seed: u64, make: &Make) -> (Row, Run) {
     let stages = [&[WARM_UP], stages].concat();
     let workload = workload(&stages, seed);
     let setup = fleet(4, &engine(), GAUGES);
-    let known = Known {
-        weights: Weights::EXPERIMENT,
-        ..Known::new(BLOCK, seed)
-    };
-    let run = under(make(known), &setup, &workload);
+    let run = under(make(BLOCK, seed), &setup, &workload);
     let (mut outputs, mut waits, mut from) = (Vec::new(), Vec::new(), 0);
     let mut drained = Duration::ZERO;
     for (number, (rate, seconds)) in stages.iter().enumerate() {
@@ -152,11 +147,18 @@ pub(crate) fn run(stages: &[Stage], seed: u64, make: &dyn Fn(Known) -> Box<dyn B
     (row, run)
 }
 
+/// A yardstick as it was in the experiment: llm-d's with the weights that the file states. For load alone the file has 1
+/// and 1, which is 2 and 2.
+pub(crate) fn made(name: &str) -> Make {
+    match name {
+        "llm-d, approximate" | "llm-d, precise" => with(name, "weights 1, 1, 2"),
+        _ => named(name),
+    }
+}
+
 /// Mean over seeds.
 fn rows(stages: &[Stage], seeds: u64, name: &str) -> Row {
-    let rows: Vec<Row> = (1..=seeds)
-        .map(|seed| run(stages, seed, &|known| named(name, known)).0)
-        .collect();
+    let rows: Vec<Row> = (1..=seeds).map(|seed| run(stages, seed, &made(name)).0).collect();
     let over = |of: fn(&Row) -> f64| mean(&rows.iter().map(of).collect::<Vec<_>>());
     Row {
         output: over(|row| row.output),

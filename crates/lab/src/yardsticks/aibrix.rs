@@ -1,31 +1,53 @@
 //! AIBrix's `prefix-cache` router.
 //!
-//! If the numbers of running requests are more than 8 apart: the fewest. Else pods with a match, the longest first, the
+//! As it ships, if the numbers of running requests are more than 8 apart: the fewest. Else pods with a match, the longest first, the
 //! fewest requests first among equals; of these the first that has no more than mean + 1 · σ requests. Nobody: the fewest
-//! requests. The table of hashed blocks of 16 tokens learns where each prompt went.
+//! requests. The table of hashed blocks of 16 tokens learns where each prompt went. Its chart for Kubernetes sets 16 and
+//! 2 · σ; releases before wanted a match of half the prompt.
 
-use crate::choose::{Chance, least_inflight, mean_inflight, spread};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{Chance, least_inflight, mean_inflight, spread};
+use super::prefixes::{Blocks, Memories};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
-const APART: u32 = 8;
-const DEVIATIONS: f64 = 1.0;
 /// The table's blocks, for all pods together some hundred thousand: never short in the workloads of these tests.
 const BLOCK: u32 = 16;
 
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Requests between the fullest and the emptiest above which the fewest decide.
+    pub apart: u32,
+    /// σ above the mean that a holder may have.
+    pub deviations: f64,
+    /// Share of the prompt's blocks that a match must reach.
+    pub matched: f64,
+}
+
+impl Settings {
+    /// Those that its code ships.
+    pub const SHIPPED: Self = Self {
+        apart: 8,
+        deviations: 1.0,
+        matched: 0.0,
+    };
+}
+
 /// The router.
-pub(crate) struct PrefixCache {
+pub struct PrefixCache {
     blocks: Blocks,
+    settings: Settings,
     table: Memories,
     chance: Chance,
 }
 
 impl PrefixCache {
-    pub(crate) fn new(blocks: Blocks, seed: u64) -> Self {
+    /// With an empty table.
+    pub fn new(blocks: Blocks, settings: Settings, seed: u64) -> Self {
         Self {
             blocks,
+            settings,
             table: Memories::default(),
             chance: Chance::new(seed),
         }
@@ -33,8 +55,9 @@ impl PrefixCache {
 
     fn place(&mut self, request: &Request, candidates: &[Seen<'_>]) -> usize {
         let (min, max) = spread(candidates);
-        if max - min <= APART {
+        if max - min <= self.settings.apart {
             let (blocks, _) = self.blocks.coarse(request, BLOCK);
+            let enough = self.settings.matched * blocks.len() as f64;
             let mean = mean_inflight(candidates);
             let square = |seen: &Seen<'_>| (f64::from(seen.inflight) - mean).powi(2);
             let deviation = (candidates.iter().map(square).sum::<f64>() / candidates.len() as f64).sqrt();
@@ -42,10 +65,10 @@ impl PrefixCache {
                 .iter()
                 .enumerate()
                 .map(|(place, seen)| (self.table.leading(seen.endpoint, &blocks), seen.inflight, place))
-                .filter(|(matched, ..)| *matched > 0)
+                .filter(|(matched, ..)| *matched > 0 && *matched as f64 >= enough)
                 .collect();
             matches.sort_by_key(|(matched, inflight, place)| (usize::MAX - matched, *inflight, *place));
-            let most = mean + DEVIATIONS * deviation;
+            let most = mean + self.settings.deviations * deviation;
             if let Some((.., place)) = matches
                 .iter()
                 .find(|(_, inflight, _)| f64::from(*inflight) <= most)
@@ -69,12 +92,12 @@ impl Baseline for PrefixCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn the_longest_match_within_a_deviation() {
         let stage = Stage::new(4);
-        let mut router = PrefixCache::new(Blocks { tokens: 16 }, 1);
+        let mut router = PrefixCache::new(Blocks { tokens: 16 }, Settings::SHIPPED, 1);
         router.table.at(0).note(&chain(1, 6), 16);
         router.table.at(1).note(&chain(1, 4), 16);
         router.table.at(2).note(&chain(1, 4), 16);
@@ -92,9 +115,22 @@ mod tests {
     }
 
     #[test]
+    fn a_match_must_reach_its_share() {
+        let stage = Stage::new(2);
+        let settings = Settings {
+            matched: 0.5,
+            ..Settings::SHIPPED
+        };
+        let mut router = PrefixCache::new(Blocks { tokens: 16 }, settings, 1);
+        router.table.at(0).note(&chain(1, 4), 16);
+        assert_eq!(router.place(&prompt(&chain(1, 8), 0), &stage.seen(&[3, 2])), 0);
+        assert_eq!(router.place(&prompt(&chain(1, 9), 0), &stage.seen(&[3, 2])), 1);
+    }
+
+    #[test]
     fn without_a_match_the_fewest_requests() {
         let stage = Stage::new(3);
-        let mut router = PrefixCache::new(Blocks { tokens: 16 }, 1);
+        let mut router = PrefixCache::new(Blocks { tokens: 16 }, Settings::SHIPPED, 1);
         let request = prompt(&chain(1, 8), 0);
         assert_eq!(
             router.choose(Duration::ZERO, (0, &request), &stage.seen(&[3, 1, 2])),

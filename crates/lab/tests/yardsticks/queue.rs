@@ -5,8 +5,8 @@
 //! counted is service: weight 1 for each prompt token (only those not cached, for algorithms that know the cache) and 2 for
 //! each generated one, as in the papers.
 
-use crate::prefixes::Memory;
 use std::collections::VecDeque;
+use weighbridge_lab::yardsticks::prefixes::Memory;
 use weighbridge_sim::engine::BlockHash;
 
 /// Weight of a generated token.

@@ -7,11 +7,14 @@
 //!   31,250 blocks of 64 tokens for each pod, the least recently sent forgotten first.
 //! - Prefix, precise (llm-d-kv-cache): blocks that the engine has by its own events; among the pods that have any, from 0
 //!   for the fewest to 1 for the most, all the same: 1; 0 without any.
+//! - Active requests, where they have a weight (the guide for separate prefill and decode gives 2, beside 3 for the prefix):
+//!   (max − n) / max of the requests that this router has under way; none anywhere: 1. There they count for two minutes at
+//!   most, here until they end.
 //!
 //! Where a workload has blocks longer than 64 tokens, the memory holds as many tokens in those.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::{Blocks, Memories};
+use super::choose::{Chance, least, spread};
+use super::prefixes::{Blocks, Memories};
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
@@ -21,30 +24,37 @@ const BLOCKS_MAX: u64 = 31_250;
 
 /// Weights of the scorers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weights {
-    pub(crate) queue: f64,
-    pub(crate) kv: f64,
-    pub(crate) prefix: f64,
+pub struct Weights {
+    /// Of the queue.
+    pub queue: f64,
+    /// Of the KV cache.
+    pub kv: f64,
+    /// Of the prefix.
+    pub prefix: f64,
+    /// Of active requests.
+    pub active: f64,
 }
 
 impl Weights {
     /// Those that llm-d's guide ships.
-    pub(crate) const SHIPPED: Self = Self {
+    pub const SHIPPED: Self = Self {
         queue: 2.0,
         kv: 2.0,
         prefix: 3.0,
+        active: 0.0,
     };
     /// Those of its 37 % experiment.
-    pub(crate) const EXPERIMENT: Self = Self {
+    pub const EXPERIMENT: Self = Self {
         queue: 1.0,
         kv: 1.0,
         prefix: 2.0,
+        active: 0.0,
     };
 }
 
 /// Where the prefix scorer knows from what a pod holds.
 #[derive(Debug)]
-pub(crate) enum Index {
+pub enum Index {
     /// It does not: load alone.
     None,
     /// From what was sent there.
@@ -54,7 +64,7 @@ pub(crate) enum Index {
 }
 
 /// The picker.
-pub(crate) struct LlmD {
+pub struct LlmD {
     blocks: Blocks,
     weights: Weights,
     index: Index,
@@ -62,7 +72,8 @@ pub(crate) struct LlmD {
 }
 
 impl LlmD {
-    pub(crate) fn new(blocks: Blocks, weights: Weights, index: Index, seed: u64) -> Self {
+    /// With these weights.
+    pub fn new(blocks: Blocks, weights: Weights, index: Index, seed: u64) -> Self {
         Self {
             blocks,
             weights,
@@ -111,11 +122,19 @@ impl Baseline for LlmD {
             0 => 1.0,
             range => (max - seen.waiting) as f64 / range as f64,
         };
+        let (_, fullest) = spread(candidates);
+        let active = |seen: &Seen<'_>| match fullest {
+            0 => 1.0,
+            fullest => f64::from(fullest - seen.inflight) / f64::from(fullest),
+        };
         let mut prefix = self.prefix(request, candidates).into_iter();
         let weights = self.weights;
         let best = least(candidates, |seen| {
             let prefix = prefix.next().unwrap_or(0.0);
-            -(weights.queue * queue(seen) + weights.kv * (1.0 - seen.kv_usage) + weights.prefix * prefix)
+            -(weights.queue * queue(seen)
+                + weights.kv * (1.0 - seen.kv_usage)
+                + weights.prefix * prefix
+                + weights.active * active(seen))
         });
         let place = self.chance.one_of(&best);
         if let Index::Approximate(memories) = &mut self.index {
@@ -131,7 +150,7 @@ impl Baseline for LlmD {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     fn picker(index: Index) -> LlmD {
         LlmD::new(Blocks { tokens: 16 }, Weights::SHIPPED, index, 1)
@@ -157,6 +176,29 @@ mod tests {
             picker(Index::None).choose(Duration::ZERO, (0, &request), &seen),
             0
         );
+    }
+
+    #[test]
+    fn active_requests_count_where_they_have_a_weight() {
+        let stage = Stage::new(3);
+        let request = prompt(&chain(1, 4), 0);
+        let mut seen = stage.seen(&[8, 2, 4]);
+        (seen[0].kv_usage, seen[1].kv_usage, seen[2].kv_usage) = (0.0, 0.8, 0.0);
+        let choose = |active| {
+            let weights = Weights {
+                active,
+                ..Weights::SHIPPED
+            };
+            LlmD::new(Blocks { tokens: 16 }, weights, Index::None, 1).choose(
+                Duration::ZERO,
+                (0, &request),
+                &seen,
+            )
+        };
+        // 2 + 2 + 0 · 4, 2 + .4 + .75 · 4 and 2 + 2 + .5 · 4.
+        assert_eq!(choose(4.0), 2);
+        // .75 · 8 outweighs .5 · 8 and 1.6 more of the cache.
+        assert_eq!(choose(8.0), 1);
     }
 
     #[test]

@@ -1,23 +1,48 @@
 //! NVIDIA Dynamo's KV router.
 //!
-//! cost = max(active prefill blocks + new blocks − overlap, 0) + decode blocks; the lowest wins at temperature 0, else a
-//! softmax over the negative costs, scaled to 0..1, decides by chance. The overlap is known from the engines' events. Active
-//! prefill are the uncached blocks of requests without a first token; decode blocks are those that the worker's requests
-//! hold, this one included, each block counted once. The router follows both by what it sends and hears.
+//! cost = w · max(active prefill blocks + new blocks − overlap, 0) + decode blocks, w being 1 as it ships; the lowest wins at
+//! temperature 0, else a softmax over the negative costs, scaled to 0..1, decides by chance. The overlap is known from the
+//! engines' events; without them it is what this router sent there in the last 120 s. Active prefill are the uncached blocks
+//! of requests without a first token; decode blocks are those that the worker's requests hold, this one included, each block
+//! counted once. The router follows both by what it sends and hears.
 
-use crate::choose::{Chance, least};
-use crate::prefixes::Blocks;
-use std::collections::{BTreeMap, HashMap};
+use super::choose::{Chance, least};
+use super::prefixes::{Blocks, ByBlock, Memories};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::engine::BlockHash;
 use weighbridge_sim::workload::Request;
 
+/// How long what was sent is taken to be cached, where no events tell.
+const KEPT: Duration = Duration::from_secs(120);
+
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Weight of the prefill: `kv_overlap_score_weight`.
+    pub weight: f64,
+    /// 0: the lowest cost.
+    pub temperature: f64,
+    /// Whether the engines tell of their caches.
+    pub events: bool,
+}
+
+impl Settings {
+    /// Those that it ships.
+    pub const SHIPPED: Self = Self {
+        weight: 1.0,
+        temperature: 0.0,
+        events: true,
+    };
+}
+
 /// What runs on a worker.
 #[derive(Default)]
 struct Worker {
     prefill: f64,
-    held: HashMap<BlockHash, u32>,
+    held: ByBlock<u32>,
     /// Blocks that belong to one request alone.
     own: f64,
 }
@@ -26,24 +51,29 @@ struct Worker {
 struct Active {
     prefill: f64,
     own: f64,
-    blocks: Vec<BlockHash>,
+    /// The prompt's are the first so many.
+    blocks: (Arc<[BlockHash]>, usize),
 }
 
 /// The router.
-pub(crate) struct Dynamo {
+pub struct Dynamo {
     blocks: Blocks,
-    temperature: f64,
+    settings: Settings,
     chance: Chance,
+    /// What was sent, where no events tell.
+    sent: Memories,
     workers: BTreeMap<usize, Worker>,
     active: BTreeMap<usize, Active>,
 }
 
 impl Dynamo {
-    pub(crate) fn new(blocks: Blocks, temperature: f64, seed: u64) -> Self {
+    /// With nothing under way.
+    pub fn new(blocks: Blocks, settings: Settings, seed: u64) -> Self {
         Self {
             blocks,
-            temperature,
+            settings,
             chance: Chance::new(seed),
+            sent: Memories::default(),
             workers: BTreeMap::new(),
             active: BTreeMap::new(),
         }
@@ -54,20 +84,27 @@ impl Dynamo {
         f64::from(request.prompt_tokens) / f64::from(self.blocks.tokens)
     }
 
+    fn overlap(&self, blocks: &[BlockHash], seen: &Seen<'_>) -> f64 {
+        if self.settings.events {
+            f64::from(seen.engine.cached(blocks))
+        } else {
+            self.sent.leading(seen.endpoint, blocks) as f64
+        }
+    }
+
     fn cost(&self, request: &Request, seen: &Seen<'_>) -> f64 {
         let blocks = self.blocks.of(request);
         let size = self.size(request);
-        let overlap = f64::from(seen.engine.cached(blocks));
+        let overlap = self.overlap(blocks, seen);
+        let weight = self.settings.weight;
         let own = size - blocks.len() as f64;
         let Some(worker) = self.workers.get(&seen.endpoint) else {
-            return (size - overlap).max(0.0) + size;
+            return weight * (size - overlap).max(0.0) + size;
         };
-        let shared = blocks
-            .iter()
-            .filter(|block| worker.held.contains_key(block))
-            .count();
+        // Who holds a block holds all before it.
+        let shared = blocks.partition_point(|block| worker.held.contains_key(block));
         let decode = worker.held.len() as f64 + worker.own + (blocks.len() - shared) as f64 + own;
-        (worker.prefill + size - overlap).max(0.0) + decode
+        weight * (worker.prefill + size - overlap).max(0.0) + decode
     }
 
     /// Softmax of the negative costs between their least and most.
@@ -78,7 +115,7 @@ impl Dynamo {
         let range = if max > min { max - min } else { 1.0 };
         let weights: Vec<f64> = costs
             .iter()
-            .map(|cost| (-(cost - min) / range / self.temperature).exp())
+            .map(|cost| (-(cost - min) / range / self.settings.temperature).exp())
             .collect();
         let mut left = self.chance.unit() * weights.iter().sum::<f64>();
         let found = weights.iter().position(|weight| {
@@ -90,26 +127,39 @@ impl Dynamo {
 }
 
 impl Baseline for Dynamo {
-    fn choose(&mut self, _: Duration, (index, request): (usize, &Request), candidates: &[Seen<'_>]) -> usize {
+    fn choose(
+        &mut self,
+        now: Duration,
+        (index, request): (usize, &Request),
+        candidates: &[Seen<'_>],
+    ) -> usize {
+        if !self.settings.events {
+            let since = now.saturating_sub(KEPT);
+            self.sent.all().for_each(|memory| memory.forget_before(since));
+        }
         let costs: Vec<f64> = candidates.iter().map(|seen| self.cost(request, seen)).collect();
-        let place = if self.temperature > 0.0 {
+        let place = if self.settings.temperature > 0.0 {
             self.draw(&costs)
         } else {
             let mut each = costs.iter().copied();
             let best = least(candidates, |_| each.next().unwrap_or(f64::INFINITY));
             self.chance.one_of(&best)
         };
-        let blocks = self.blocks.of(request).to_vec();
+        let blocks = self.blocks.of(request);
         let size = self.size(request);
         let active = Active {
-            prefill: size - f64::from(candidates[place].engine.cached(&blocks)),
+            prefill: size - self.overlap(blocks, &candidates[place]),
             own: size - blocks.len() as f64,
-            blocks,
+            blocks: (Arc::clone(&request.blocks), blocks.len()),
         };
-        let worker = self.workers.entry(candidates[place].endpoint).or_default();
+        let endpoint = candidates[place].endpoint;
+        if !self.settings.events {
+            self.sent.at(endpoint).note_at(now, blocks, self.blocks.tokens);
+        }
+        let worker = self.workers.entry(endpoint).or_default();
         worker.prefill += active.prefill;
         worker.own += active.own;
-        for block in &active.blocks {
+        for block in blocks {
             *worker.held.entry(*block).or_default() += 1;
         }
         self.active.insert(index, active);
@@ -129,7 +179,8 @@ impl Baseline for Dynamo {
             return;
         };
         worker.own -= active.own;
-        for block in &active.blocks {
+        let (blocks, prompt) = active.blocks;
+        for block in &blocks[..prompt] {
             if let Some(holders) = worker.held.get_mut(block) {
                 *holders -= 1;
                 if *holders == 0 {
@@ -143,13 +194,13 @@ impl Baseline for Dynamo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Stage, chain, prompt};
+    use crate::yardsticks::stage::{Stage, chain, prompt};
 
     #[test]
     fn prefill_and_decode_add_up() {
         let mut stage = Stage::new(2);
         stage.holds(1, &chain(1, 6));
-        let mut router = Dynamo::new(Blocks { tokens: 16 }, 0.0, 1);
+        let mut router = Dynamo::new(Blocks { tokens: 16 }, Settings::SHIPPED, 1);
         let seen = stage.seen(&[0, 0]);
         let request = prompt(&chain(1, 10), 8);
         // 10.5 blocks new and 10.5 to decode on an empty worker; six of them are there on the other.
@@ -169,8 +220,36 @@ mod tests {
     }
 
     #[test]
+    fn without_events_what_was_sent_counts_for_two_minutes() {
+        let mut stage = Stage::new(1);
+        stage.holds(0, &chain(1, 6));
+        let settings = Settings {
+            weight: 2.0,
+            events: false,
+            ..Settings::SHIPPED
+        };
+        let mut router = Dynamo::new(Blocks { tokens: 16 }, settings, 1);
+        let seen = stage.seen(&[0]);
+        let request = prompt(&chain(1, 10), 0);
+        assert_eq!(router.cost(&request, &seen[0]), 2.0 * 10.0 + 10.0, "nobody told");
+        let mut send = |seconds, request: &Request| {
+            let now = Duration::from_secs(seconds);
+            router.choose(now, (0, request), &seen);
+            router.ended(now, 0, 0);
+            router.cost(&prompt(&chain(1, 10), 0), &seen[0])
+        };
+        assert_eq!(send(0, &request), 10.0);
+        assert_eq!(send(120, &prompt(&chain(2, 1), 0)), 10.0);
+        assert_eq!(send(121, &prompt(&chain(2, 1), 0)), 30.0);
+    }
+
+    #[test]
     fn temperature_lets_chance_in() {
-        let mut router = Dynamo::new(Blocks { tokens: 16 }, 1.0, 1);
+        let settings = Settings {
+            temperature: 1.0,
+            ..Settings::SHIPPED
+        };
+        let mut router = Dynamo::new(Blocks { tokens: 16 }, settings, 1);
         let mut counts = [0.0_f64; 3];
         for _ in 0..20_000 {
             counts[router.draw(&[10.0, 20.0, 15.0])] += 1.0 / 20_000.0;

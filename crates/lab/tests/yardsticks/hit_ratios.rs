@@ -8,11 +8,11 @@
 //! The guard looks at uncached work, not at requests: an instance may get a request if the tokens it had to compute so far
 //! are at most a slack above those of the least burdened one.
 
-use crate::choose::Chance;
 use crate::fleet::mean;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
+use weighbridge_lab::yardsticks::choose::Chance;
 use weighbridge_sim::cache::{PrefixCache, hit_tokens};
 use weighbridge_sim::workload::{Request, Workload, read};
 

@@ -9,12 +9,13 @@
 //! their first character SMG would stay on two upstreams at 16 clients, since none of eight requests is above twice a mean
 //! of four.
 
-use crate::choose::Chance;
-use crate::field::{Known, named};
+use crate::field::named;
 use crate::fleet::{fleet, largest_share, under};
 use std::time::Duration;
+use weighbridge_lab::yardsticks::Make;
+use weighbridge_lab::yardsticks::choose::Chance;
 use weighbridge_sim::coefficients::Coefficients;
-use weighbridge_sim::drive::{Baseline, Setup};
+use weighbridge_sim::drive::Setup;
 use weighbridge_sim::engine::Settings;
 use weighbridge_sim::outcome::Run;
 use weighbridge_sim::workload::{Request, Workload};
@@ -77,18 +78,18 @@ pub(crate) fn scene(clients: u32) -> (Setup, Workload) {
 }
 
 /// The hot spot under a yardstick.
-pub(crate) fn run(clients: u32, make: &dyn Fn(Known) -> Box<dyn Baseline>) -> Run {
+pub(crate) fn run(clients: u32, make: &Make) -> Run {
     let (setup, workload) = scene(clients);
-    under(make(Known::new(16, 3)), &setup, &workload)
+    under(make(16, 3), &setup, &workload)
 }
 
 fn share(clients: u32, name: &str) -> f64 {
-    largest_share(&run(clients, &|known| named(name, known)))
+    largest_share(&run(clients, &named(name)))
 }
 
 #[test]
 fn requests_take_forty_milliseconds() {
-    let run = run(128, &|known| named("random", known));
+    let run = run(128, &named("random"));
     let seconds = run.ended.as_secs_f64();
     // 2,000 requests of 40 ms, 128 at a time.
     assert!((0.62..0.72).contains(&seconds), "{seconds}");

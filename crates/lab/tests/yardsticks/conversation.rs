@@ -1,11 +1,11 @@
 //! The first half of Mooncake's conversation trace on eight engines: Llama-3.1-8B on one RTX PRO 6000 each, whose
 //! coefficients are measured. Gauges are read every second.
 
-use crate::field::{Known, named};
+use crate::field::named;
 use crate::fleet::{first_tokens, fleet, hit_ratio, largest_share, mean, under};
 use crate::hit_ratios::mooncake;
 use std::time::Duration;
-use weighbridge_sim::drive::Baseline;
+use weighbridge_lab::yardsticks::Make;
 use weighbridge_sim::engine::Settings;
 use weighbridge_sim::outcome::Run;
 use weighbridge_sim::workload::{Workload, transform};
@@ -33,9 +33,9 @@ pub(crate) struct Row {
 }
 
 /// The trace under a yardstick.
-pub(crate) fn run(workload: &Workload, make: &dyn Fn(Known) -> Box<dyn Baseline>) -> Row {
+pub(crate) fn run(workload: &Workload, make: &Make) -> Row {
     let setup = fleet(8, &Settings::default(), Duration::from_secs(1));
-    let run: Run = under(make(Known::new(workload.block_tokens, 1)), &setup, workload);
+    let run: Run = under(make(workload.block_tokens, 1), &setup, workload);
     let waits = first_tokens(&run);
     Row {
         hits: hit_ratio(&run),
@@ -49,7 +49,7 @@ pub(crate) fn run(workload: &Workload, make: &dyn Fn(Known) -> Box<dyn Baseline>
 #[test]
 fn lmetric_beats_linear_scorers() {
     let workload = workload(2000, 1.0);
-    let wait = |name: &str| run(&workload, &|known| named(name, known)).first_token;
+    let wait = |name: &str| run(&workload, &named(name)).first_token;
     let product = wait("LMetric");
     for linear in ["llm-d, approximate", "llm-d, precise"] {
         let sum = wait(linear);

@@ -241,4 +241,3 @@ impl Trouble {
         fleets::faults(self, setup, end)
     }
 }
-

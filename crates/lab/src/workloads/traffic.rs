@@ -106,7 +106,10 @@ fn half(
     };
     let count = half / bench.cut.max(1) as usize;
     workload.requests = workload.requests.into_iter().skip(from).take(count).collect();
-    let start = workload.requests.first().map_or(Duration::ZERO, |request| request.at);
+    let start = workload
+        .requests
+        .first()
+        .map_or(Duration::ZERO, |request| request.at);
     for request in &mut workload.requests {
         request.at = request.at.saturating_sub(start);
         request.class = 0;

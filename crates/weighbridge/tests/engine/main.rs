@@ -10,6 +10,7 @@
 mod client;
 mod command;
 mod load;
+mod ranking;
 
 use client::{EngineProcess, Reply};
 use serde_json::{Value, json};

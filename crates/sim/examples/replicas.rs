@@ -147,6 +147,23 @@ fn policies() -> Vec<(String, Policies)> {
     };
     all.push(("prefix_cache 1 : load 1".into(), prefix));
     all.push(("auto".into(), Preset::Auto.policies()));
+    let presets = [("chat", Preset::Chat), ("agents", Preset::Agents)];
+    for (name, preset) in presets {
+        let policies = preset.policies();
+        all.push((format!("preset {name}"), policies.clone()));
+        for weight in [0.5, 1.0, 2.0] {
+            let head = Affinity {
+                keys: vec![KeySource::PromptHead(Size(16 << 10))],
+                weight,
+                ..Affinity::default()
+            };
+            let with_head = Policies {
+                session_affinity: Some(head),
+                ..policies.clone()
+            };
+            all.push((format!("{name}, head {weight}"), with_head));
+        }
+    }
     all
 }
 

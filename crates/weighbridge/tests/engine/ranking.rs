@@ -261,4 +261,15 @@ fn processes_rank_the_rules_as_the_simulator_does() {
     }
     check("processes", measured);
     check("simulator", simulated);
+    for ((name, ..), (real, model)) in RULES.iter().zip(measured.iter().zip(&simulated)) {
+        let times = real.first_token / model.first_token;
+        assert!(
+            (0.6..1.6).contains(&times),
+            "{name}: {real:?} instead of {model:?}"
+        );
+        assert!(
+            (real.hits - model.hits).abs() < 0.15,
+            "{name}: {real:?} instead of {model:?}"
+        );
+    }
 }

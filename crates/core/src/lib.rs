@@ -25,6 +25,7 @@ pub mod policies;
 pub mod pool;
 pub mod prefix;
 pub mod presets;
+pub mod rendezvous;
 pub mod replay;
 mod requests;
 mod rng;

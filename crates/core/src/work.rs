@@ -25,6 +25,12 @@ pub struct Work {
     pub blocks: Box<[BlockHash]>,
     /// Prompt tokens that one of `blocks` stands for; 0 where there are none.
     pub block_tokens: u32,
+    /// Bytes of text of one of `blocks`, the same for all prompts; 0 where it is not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub block_bytes: u32,
+    /// Where what opens the conversation ends; none: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opening: Option<Opening>,
     /// The same prompt in the blocks of the engines, hashed over its tokens, where they are known.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub exact: Box<[BlockHash]>,
@@ -53,6 +59,36 @@ impl Work {
     pub fn most_tokens(&self) -> u64 {
         u64::from(self.prompt_tokens) + u64::from(self.max_tokens.unwrap_or(0))
     }
+
+    /// Hash of the head of the prompt: of its opening, or of its first `bytes` if that is longer. It is the same on all
+    /// replicas of the gateway and for all turns of a conversation, as far as their beginnings are not cut off.
+    ///
+    /// `bytes` are rounded to whole blocks, at least one. Of a prompt that is shorter and of which no opening is known, all
+    /// whole blocks count; none where there is none.
+    #[must_use]
+    pub fn head(&self, bytes: u64) -> Option<BlockHash> {
+        let most = bytes.checked_div(u64::from(self.block_bytes)).unwrap_or(u64::MAX);
+        let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        match self.opening {
+            Some(opening) if (opening.blocks as usize) < most => Some(opening.hash),
+            _ => self.blocks.get(..most).unwrap_or(&self.blocks).last().copied(),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The opening of a conversation: the prompt up to the end of its first user message. Later turns repeat it and go on from
+/// there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// Whole blocks of it.
+    pub blocks: u32,
+    /// Hash of all of it, with what is no whole block at its end.
+    pub hash: BlockHash,
 }
 
 /// Latency objectives of a request.
@@ -140,6 +176,8 @@ impl Needs {
     pub const LIVE: Self = Self(128);
     /// [`crate::Event::Scraped`].
     pub const SIGNALS: Self = Self(256);
+    /// [`Work::head`].
+    pub const HEAD: Self = Self(512);
 
     /// What either needs.
     #[must_use]
@@ -157,5 +195,40 @@ impl Needs {
     #[must_use]
     pub const fn work(self) -> bool {
         self.0 & !(Self::LIVE.0 | Self::SIGNALS.0) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_ends_with_the_opening_or_the_bytes_whichever_come_first() {
+        let mut work = Work {
+            blocks: [1, 2, 3, 4].map(BlockHash).into(),
+            block_bytes: 256,
+            ..Work::default()
+        };
+        assert_eq!(work.head(512), Some(BlockHash(2)));
+        assert_eq!(work.head(1), Some(BlockHash(1)), "at least one block");
+        assert_eq!(work.head(1 << 20), Some(BlockHash(4)), "all there is");
+        work.opening = Some(Opening {
+            blocks: 2,
+            hash: BlockHash(9),
+        });
+        assert_eq!(work.head(1 << 20), Some(BlockHash(9)));
+        assert_eq!(
+            work.head(768),
+            Some(BlockHash(9)),
+            "the third block is not whole in it"
+        );
+        assert_eq!(work.head(512), Some(BlockHash(2)));
+        work.blocks = [].into();
+        work.opening = Some(Opening {
+            blocks: 0,
+            hash: BlockHash(9),
+        });
+        assert_eq!(work.head(512), Some(BlockHash(9)), "a short prompt");
+        assert_eq!(Work::default().head(512), None);
     }
 }

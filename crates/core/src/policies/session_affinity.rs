@@ -2,12 +2,12 @@
 
 use super::{Candidates, Home, Request};
 use crate::explain::Abstained;
+pub use crate::rendezvous::SessionKey;
+use crate::rendezvous::{fmix64, fnv};
+use crate::units::{Size, show_size};
+use crate::work::Needs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// FNV-1a-64 state after `LE64(len S) ‖ S` of a session key S: what scoring goes on from, and all that is kept of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct SessionKey(pub u64);
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -19,6 +19,11 @@ before. **Wrong** alone: a session stays where it is however busy its endpoint i
 the route, the larger that weight; `check` says how large), or set `bound`. Where no client sends a key it abstains;
 `prefix_cache` then finds shared beginnings by itself.
 
+Where clients send no key, the entry `{prompt_head: 32KiB}` takes the beginning of the prompt for one: tools, system prompt and
+first user message, which all turns of a conversation repeat, or the first 32 KiB of that if it is longer. So conversations stay
+together, and so do questions about one long document. It is tried last and read from any body that has a prompt. Too small a
+size is what all prompts begin with, and sends them all to one endpoint.
+
 Example: with three endpoints the shares are 4/7, 2/7 and 1/7 of its weight.
 ";
 
@@ -29,7 +34,7 @@ pub struct Config {
     /// Weight in the sum, > 0.
     pub weight: f64,
     /// Where the session key comes from: the first entry that gives a value. Entries that need no body are tried
-    /// first.
+    /// first, `prompt_head` last.
     pub keys: Vec<KeySource>,
     /// Ends of request paths on which body entries count.
     pub paths: Vec<String>,
@@ -52,7 +57,12 @@ pub enum KeySource {
     ClientIp,
     /// The client's API key.
     ApiKey,
+    /// The beginning of the prompt, to the end of its first user message or to this size, 256B to 4MiB.
+    PromptHead(Size),
 }
+
+/// Sizes of a prompt's head: a block of it, and what is known of the longest prompt.
+const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=4 << 20;
 
 impl Default for Config {
     fn default() -> Self {
@@ -70,6 +80,17 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Most bytes of a prompt that stand for a session where nothing else does; none: nothing does.
+    #[must_use]
+    pub fn head_bytes(&self) -> Option<u64> {
+        self.keys.iter().find_map(|key| match key {
+            KeySource::PromptHead(size) => Some(size.0),
+            _ => None,
+        })
+    }
+}
+
 impl super::ScorerConfig for Config {
     fn name(&self) -> &'static str {
         "session_affinity"
@@ -81,11 +102,31 @@ impl super::ScorerConfig for Config {
 
     fn check(&self) -> Result<(), String> {
         super::check_weight(self.weight)?;
+        let heads = (self.keys.iter()).filter_map(|key| match key {
+            KeySource::PromptHead(size) => Some(size.0),
+            _ => None,
+        });
+        if let Some(size) = heads.clone().find(|size| !HEAD_BYTES.contains(size)) {
+            return Err(format!(
+                "keys: prompt_head: {} is not from 256B to 4MiB; 32KiB is some 8,000 tokens",
+                show_size(size)
+            ));
+        }
+        if heads.count() > 1 {
+            return Err("keys: prompt_head stands there twice; every prompt has a head, so only the first would count".into());
+        }
         match self.bound {
             Some(bound) if !bound.is_finite() || bound < 1.0 => Err(format!(
                 "bound: {bound} is below 1; 1.25 lets an endpoint hold a quarter more than the mean"
             )),
             _ => Ok(()),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        match self.head_bytes() {
+            Some(_) => Needs::HEAD,
+            None => Needs::NONE,
         }
     }
 
@@ -176,48 +217,6 @@ fn most_inflight(bound: f64, candidates: &Candidates<'_>) -> f64 {
     (bound * (total + 1) as f64 / candidates.len() as f64).ceil()
 }
 
-/// FNV-1a-64 of `bytes`, going on from `state`.
-fn fnv(state: u64, bytes: &[u8]) -> u64 {
-    let step = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    // Eight at a time: half of the work of a loop over bytes is the loop.
-    let (eights, rest) = bytes.as_chunks::<8>();
-    let state = eights
-        .iter()
-        .fold(state, |state, eight| eight.iter().fold(state, step));
-    rest.iter().fold(state, step)
-}
-
-/// The finaliser of MurmurHash3 (A. Appleby).
-const fn fmix64(mut h: u64) -> u64 {
-    h ^= h >> 33;
-    h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h ^= h >> 33;
-    h = h.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    h ^ (h >> 33)
-}
-
-impl SessionKey {
-    /// Starts the hash with the session key `session`: FNV-1a-64 over its length (64-bit little endian) and bytes.
-    #[must_use]
-    pub fn new(session: &[u8]) -> Self {
-        let state = fnv(0xcbf2_9ce4_8422_2325, &(session.len() as u64).to_le_bytes());
-        Self(fnv(state, session))
-    }
-
-    /// h of the candidate with this key (target name, a NUL byte, endpoint name).
-    #[must_use]
-    pub fn hash(self, candidate: &[u8]) -> u64 {
-        fmix64(fnv(self.0, candidate))
-    }
-
-    /// r = (h >> 11) / 2^53, in [0, 1): the candidate with the largest owns the session.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    pub fn rank_value(self, candidate: &[u8]) -> f64 {
-        (self.hash(candidate) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,5 +292,35 @@ mod tests {
         };
         assert!(with(0.9).check().is_err() && with(f64::NAN).check().is_err());
         assert_eq!(with(1.25).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_head_is_one_of_a_size_that_says_something_and_needs_the_prompt() {
+        let with = |sizes: &[u64]| Config {
+            keys: sizes
+                .iter()
+                .map(|size| KeySource::PromptHead(Size(*size)))
+                .collect(),
+            ..Config::default()
+        };
+        assert_eq!(with(&[256]).check(), Ok(()));
+        assert_eq!(with(&[4 << 20]).check(), Ok(()));
+        for wrong in [&[255][..], &[(4 << 20) + 1], &[0], &[1024, 2048]] {
+            assert!(with(wrong).check().is_err(), "{wrong:?}");
+        }
+        assert_eq!(
+            (with(&[1024]).head_bytes(), with(&[1024]).needs()),
+            (Some(1024), Needs::HEAD)
+        );
+        assert_eq!(
+            (Config::default().head_bytes(), Config::default().needs()),
+            (None, Needs::NONE)
+        );
+        let read: Config =
+            serde_json::from_str(r#"{"keys": ["client_ip", {"prompt_head": "32KiB"}]}"#).unwrap();
+        assert_eq!(
+            read.keys,
+            [KeySource::ClientIp, KeySource::PromptHead(Size(32 << 10))]
+        );
     }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::action::Bindings;
 use weighbridge_core::event::Arrival;
-use weighbridge_core::policies::session_affinity::SessionKey;
+use weighbridge_core::policies::session_affinity::{KeySource, SessionKey};
 use weighbridge_core::prefix::BlockHash;
-use weighbridge_core::spec::{FleetSpec, Protocols};
-use weighbridge_core::work::{Needs, Work};
+use weighbridge_core::spec::{FleetSpec, Protocols, RouteSpec};
+use weighbridge_core::work::{Needs, Opening, Work};
 use weighbridge_core::{Action, EndpointId, Event, RequestId, RouteId, Scheduler, Time};
 
 /// One replica.
@@ -41,10 +41,62 @@ pub(super) struct Replica {
     ids: Vec<Option<EndpointId>>,
     /// What its routes look at.
     pub(super) needs: Needs,
+    /// By place of the route in the spec, with its name of it.
+    keys: Vec<(RouteId, Keys)>,
+}
+
+/// Where the session key of a route's requests comes from.
+#[derive(Clone, Copy)]
+struct Keys {
+    /// Whether it may be what clients name, which is the session.
+    named: bool,
+    /// Most bytes of the prompt that stand for it otherwise.
+    head_bytes: Option<u64>,
+}
+
+impl Keys {
+    fn of(route: &RouteSpec) -> Self {
+        let Some(config) = &route.policies.session_affinity else {
+            return Self {
+                named: true,
+                head_bytes: None,
+            };
+        };
+        let named = |key: &KeySource| !matches!(key, KeySource::PromptHead(_));
+        Self {
+            named: config.keys.iter().any(named),
+            head_bytes: config.head_bytes(),
+        }
+    }
+
+    fn session(self, request: &Request, work: Option<&Work>) -> Option<SessionKey> {
+        let named = request.session.filter(|_| self.named);
+        let named = named.map(|session| SessionKey::new(&session.to_le_bytes()));
+        named.or_else(|| Some(SessionKey::of_head(work?.head(self.head_bytes?)?)))
+    }
+}
+
+/// Bytes of text of a token, as policies that give sizes in bytes reckon.
+const TOKEN_BYTES: u32 = 4;
+
+/// The opening of the conversation that the request at `index` belongs to: the prompt of its first turn, named by the block in
+/// which that ends. None where the workload does not say what is a conversation.
+fn opening(index: u32, workload: &Workload) -> Option<Opening> {
+    let mut first = workload.requests.get(index as usize)?;
+    first.session?;
+    while let Some(before) = first.after {
+        first = workload.requests.get(before as usize)?;
+    }
+    let whole = first.prompt_blocks(workload.block_tokens).len();
+    let last = first.blocks.get(whole).or(first.blocks.last())?;
+    Some(Opening {
+        blocks: u32::try_from(whole).unwrap_or(u32::MAX),
+        hash: BlockHash(*last),
+    })
 }
 
 /// What a request asks of an engine. Each tenant has an adapter of its own, where routes look at adapters.
-fn work(request: &Request, workload: &Workload, needs: Needs) -> Work {
+fn work((index, request): (u32, &Request), workload: &Workload, needs: Needs) -> Work {
     let block_tokens = workload.block_tokens;
     let blocks = request.prompt_blocks(block_tokens).iter();
     let class = workload.classes.get(usize::from(request.class));
@@ -57,6 +109,8 @@ fn work(request: &Request, workload: &Workload, needs: Needs) -> Work {
         prompt_tokens: request.prompt_tokens,
         blocks: blocks.map(|block| BlockHash(*block)).collect(),
         block_tokens,
+        block_bytes: block_tokens.saturating_mul(TOKEN_BYTES),
+        opening: opening(index, workload).filter(|_| needs.meets(Needs::HEAD)),
         ..Work::default()
     }
 }
@@ -79,6 +133,7 @@ impl Replica {
             slots: HashMap::new(),
             ids: Vec::new(),
             needs: needs(&setup.fleet.spec),
+            keys: Vec::new(),
         }
     }
 
@@ -97,6 +152,8 @@ impl Replica {
                 return true;
             };
             self.bind(bindings, places, route);
+            let keys = spec.routes.iter().map(Keys::of);
+            self.keys = bindings.routes.iter().copied().zip(keys).collect();
             false
         });
         actions
@@ -140,14 +197,14 @@ impl Replica {
         let work = self
             .needs
             .work()
-            .then(|| Arc::new(work(request, workload, self.needs)));
+            .then(|| Arc::new(work((index, request), workload, self.needs)));
+        let route = route.unwrap_or(self.route);
+        let keys = self.keys.iter().find(|(id, _)| *id == route);
         Event::Arrive(Arrival {
             request: RequestId(u64::from(index)),
-            route: route.unwrap_or(self.route),
+            route,
             protocols: Protocols::ANY,
-            session: request
-                .session
-                .map(|session| SessionKey::new(&session.to_le_bytes())),
+            session: keys.and_then(|(_, keys)| keys.session(request, work.as_deref())),
             only: None,
             explain: false,
             work,

@@ -1,0 +1,159 @@
+//! Engines of the cases, and what goes wrong with them.
+
+use super::{CaseError, Trouble};
+use std::sync::Arc;
+use std::time::Duration;
+use weighbridge_core::spec::{EndpointSpec, FleetSpec, PoolSpec, RouteSpec, TargetSpec};
+use weighbridge_sim::catalogue;
+use weighbridge_sim::drive::{EngineSpec, Fault, FaultKind, Fleet, Setup};
+use weighbridge_sim::engine::Settings;
+
+/// Which engines serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fleets {
+    /// Eight of Llama-3.1-8B on one RTX PRO 6000 each: the engine whose speed is measured.
+    Eight,
+    /// Four of Llama-3.1-70B on four H100 each, with the cache of llm-d's report.
+    FourLarge,
+    /// Two of these and four that take twice as long.
+    TwoTypes,
+}
+
+/// How often engines' metrics are read.
+const SCRAPE: Duration = Duration::from_secs(1);
+/// Tokens of cache of an engine of llm-d's report.
+const LARGE_CACHE: u32 = 461_376;
+
+impl Fleets {
+    /// The fleet behind one route.
+    pub(super) fn setup(self) -> Result<Setup, CaseError> {
+        let pools = match self {
+            Self::Eight => vec![("gpus", 8, small()?)],
+            Self::FourLarge => vec![("gpus", 4, large()?)],
+            Self::TwoTypes => {
+                let fast = small()?;
+                let mut slow = fast.clone();
+                slow.settings.coefficients = slowed(&slow.settings, 2.0);
+                vec![("fast", 2, fast), ("slow", 4, slow)]
+            }
+        };
+        let route = RouteSpec::new(
+            "model",
+            pools
+                .iter()
+                .enumerate()
+                .map(|(place, (name, ..))| TargetSpec::new(*name, place))
+                .collect(),
+        );
+        let pool = |(name, count, _): &(&str, usize, EngineSpec)| {
+            let endpoints = (1..=*count).map(|number| {
+                let name = format!("{name}-{number}");
+                EndpointSpec::new(name.as_str(), name.as_str())
+            });
+            PoolSpec::new(*name, endpoints.collect())
+        };
+        Ok(Setup {
+            fleet: Fleet {
+                spec: Arc::new(FleetSpec {
+                    pools: pools.iter().map(pool).collect(),
+                    routes: vec![route],
+                    seed: 1,
+                    ..FleetSpec::default()
+                }),
+                engines: pools.into_iter().map(|(_, _, engine)| engine).collect(),
+            },
+            route: "model".into(),
+            faults: Vec::new(),
+            replicas: 1,
+            scrape: SCRAPE,
+            seed: 1,
+        })
+    }
+}
+
+fn small() -> Result<EngineSpec, CaseError> {
+    engine("llama-3.1-8b@rtx-pro-6000")
+}
+
+fn large() -> Result<EngineSpec, CaseError> {
+    let mut engine = engine("llama-3.1-70b@h100x4")?;
+    engine.settings.kv_blocks = LARGE_CACHE / engine.settings.block_size.max(1);
+    Ok(engine)
+}
+
+fn engine(name: &str) -> Result<EngineSpec, CaseError> {
+    let found = catalogue::engine(name).map_err(|error| CaseError::Description(error.to_string()))?;
+    Ok(EngineSpec {
+        first_byte: None,
+        ..found.spec
+    })
+}
+
+/// Everything takes `factor` times as long.
+fn slowed(settings: &Settings, factor: f64) -> weighbridge_sim::coefficients::Coefficients {
+    let mut coefficients = settings.coefficients;
+    for seconds in [
+        &mut coefficients.memory_s,
+        &mut coefficients.memory_per_token_s,
+        &mut coefficients.compute_s,
+        &mut coefficients.compute_per_token_s,
+        &mut coefficients.sampling_s,
+        &mut coefficients.per_sequence_s,
+        &mut coefficients.per_prefill_pair_s,
+        &mut coefficients.overhead_s,
+        &mut coefficients.prefill_s,
+        &mut coefficients.per_context_token_s,
+    ] {
+        *seconds *= factor;
+    }
+    coefficients
+}
+
+/// How much longer the slow engine takes.
+const SLOW: f64 = 4.0;
+/// How long the engine that dies is gone.
+const GONE: Duration = Duration::from_secs(60);
+/// Every so often metrics stand still, for half of that time.
+const STALE_EVERY: Duration = Duration::from_secs(60);
+
+/// What goes wrong in a run of this length.
+pub(super) fn faults(trouble: Trouble, setup: &Setup, end: Duration) -> Vec<Fault> {
+    let Some(pool) = setup.fleet.spec.pools.first() else {
+        return Vec::new();
+    };
+    let fault = |at, endpoint: &EndpointSpec, kind| Fault {
+        at,
+        endpoint: (pool.name.clone(), endpoint.name.clone()),
+        kind,
+    };
+    let Some(first) = pool.endpoints.first() else {
+        return Vec::new();
+    };
+    match trouble {
+        Trouble::None => Vec::new(),
+        Trouble::SlowEngine => {
+            let kind = FaultKind::Slow {
+                factor: SLOW,
+                lasts: None,
+            };
+            vec![fault(Duration::ZERO, first, kind)]
+        }
+        Trouble::Death => {
+            let kind = FaultKind::Die {
+                down: Some(GONE.min(end / 4)),
+            };
+            vec![fault(end / 2, first, kind)]
+        }
+        Trouble::Stale => {
+            let lasts = STALE_EVERY / 2;
+            let mut faults = Vec::new();
+            let mut at = lasts;
+            while at < end {
+                let stands = |endpoint| fault(at, endpoint, FaultKind::StaleMetrics { lasts });
+                faults.extend(pool.endpoints.iter().map(stands));
+                at += STALE_EVERY;
+            }
+            faults
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! `pools`.
 
+use super::choice::Own;
 use crate::discovery::{Discovery, sorted};
 use crate::forms::{OneOrMany, Short, Toggle};
 use crate::leaf::{PoolWeight, or};
@@ -20,6 +21,8 @@ pub(crate) struct Resolved {
     pub(crate) node: NodeId,
     pub(crate) spec: PoolSpec,
     pub(crate) pool: Pool,
+    /// How the route of its own chooses.
+    pub(crate) own: Own,
 }
 
 pub(super) fn pools(reader: &mut Reader<'_>, given: Vec<At<model::Pool>>) -> Vec<Resolved> {
@@ -46,6 +49,7 @@ pub(super) fn pools(reader: &mut Reader<'_>, given: Vec<At<model::Pool>>) -> Vec
 /// Resolves one pool; without a name it stands for nothing, and that has been reported.
 fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option<Resolved> {
     let facts = facts(reader, &mut given);
+    let own = Own::new(reader, given.route_by.take(), given.preset.take());
     let name: Arc<str> = given.name?.value.0.into();
     let kind = or(given.kind, kind, Kind::Generic);
     let ranks = or(given.ranks, |ranks| ranks.0, 1);
@@ -112,7 +116,12 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         tokenizer,
         calibrate: calibrate(reader, given.calibrate),
     };
-    Some(Resolved { node, spec, pool })
+    Some(Resolved {
+        node,
+        spec,
+        pool,
+        own,
+    })
 }
 
 /// The keys sent upstream, in turn.

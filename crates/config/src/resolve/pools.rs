@@ -4,6 +4,7 @@ use super::choice::Own;
 use crate::discovery::{Discovery, sorted};
 use crate::forms::{OneOrMany, Short, Toggle};
 use crate::leaf::{PoolWeight, or};
+use crate::model::discovery::Discovery as Source;
 use crate::model::pools as model;
 use crate::ranks::{base_of, expand};
 use crate::read::{At, Reader};
@@ -53,17 +54,8 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
     let name: Arc<str> = given.name?.value.0.into();
     let kind = or(given.kind, kind, Kind::Generic);
     let ranks = or(given.ranks, |ranks| ranks.0, 1);
-    let (discovery, (endpoint_specs, endpoints)) = match (given.discovery, given.endpoints) {
-        (Some(discovery), _) => super::discovery::discovery(reader, discovery),
-        (None, Some(list)) => {
-            if reader.is_empty_list(list.node) {
-                reader.problem(list.node, "the pool has no endpoint", "add the URL of one");
-            }
-            (None, endpoints(reader, list.node, (list.value, ranks)))
-        }
-        (None, None) => (None, (Vec::new(), Vec::new())),
-    };
-    let (endpoint_specs, endpoints) = expand((endpoint_specs, endpoints), ranks);
+    let (discovery, listed) = whereabouts(reader, (given.discovery, given.endpoints), ranks);
+    let (endpoint_specs, endpoints) = expand(listed, ranks);
     let api_keys = api_keys(reader, given.api_key, given.api_keys);
     let plain = match &discovery {
         Some(Discovery::Dns(dns)) => !dns.https,
@@ -122,6 +114,26 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         pool,
         own,
     })
+}
+
+type Endpoints = Vec<At<Short<model::Endpoint>>>;
+
+/// Who says where the pool runs, if not the config, and what is known of that, with `ranks` as one.
+fn whereabouts(
+    reader: &mut Reader<'_>,
+    (discovery, list): (Option<At<Source>>, Option<At<Endpoints>>),
+    ranks: u32,
+) -> (Option<Discovery>, (Vec<EndpointSpec>, Vec<Endpoint>)) {
+    match (discovery, list) {
+        (Some(discovery), _) => super::discovery::discovery(reader, discovery),
+        (None, Some(list)) => {
+            if reader.is_empty_list(list.node) {
+                reader.problem(list.node, "the pool has no endpoint", "add the URL of one");
+            }
+            (None, endpoints(reader, list.node, (list.value, ranks)))
+        }
+        (None, None) => (None, (Vec::new(), Vec::new())),
+    }
 }
 
 /// The keys sent upstream, in turn.

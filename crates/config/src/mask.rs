@@ -440,6 +440,7 @@ fn show_route(config: &Config, spec: &RouteSpec, route: &Route) -> Value {
     object([
         ("name", json!(spec.name)),
         ("targets", json!(targets)),
+        ("route_by", json!(spec.route_by().as_str())),
         ("policies", policies),
         ("picker", show_picker(spec.picker)),
         ("filters", show_filters(&spec.filters)),

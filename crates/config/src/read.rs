@@ -350,6 +350,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The keys of a map with their nodes, without a report if it is none.
+    pub(crate) fn keyed(&self, node: NodeId) -> Vec<(String, NodeId)> {
+        match self.tree.value(node) {
+            Value::Map(entries) => (entries.iter())
+                .map(|entry| (entry.key.clone(), entry.value))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The nodes of a list.
     pub(crate) fn items(&mut self, node: NodeId) -> Option<Vec<NodeId>> {
         if let Value::List(items) = self.tree.value(node) {

@@ -1,5 +1,6 @@
 //! From sections to the resolved config: defaults, names, rules that span keys.
 
+pub(crate) mod choice;
 mod cors;
 mod discovery;
 mod fallbacks;

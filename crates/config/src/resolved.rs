@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use weighbridge_core::presets::Preset;
 use weighbridge_core::spec::FleetSpec;
 
 /// Everything a running gateway needs to know.
@@ -404,6 +405,8 @@ pub struct Route {
     pub name: Arc<str>,
     /// Whether it was made from a pool that no route names.
     pub implied: bool,
+    /// Why it chooses as it does.
+    pub chosen: Chosen,
     /// Names of its targets, in the order of the fleet spec, with the pool of each.
     pub targets: Vec<(Arc<str>, usize)>,
     /// What its `retry.resend` says about sending once more where a reused connection turned out dead; none: the
@@ -415,6 +418,33 @@ pub struct Route {
     pub heartbeat: Option<Duration>,
     /// Whether an answer whose client has left is read to its end.
     pub finish: bool,
+}
+
+/// Why a route chooses as it does; follows from the config alone, never from what discovery found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// It says so: weights of its targets, `policies` or `route_by`.
+    Asked,
+    /// It names this preset.
+    Preset(Preset),
+    /// It says nothing, and has more than one candidate: the preset `auto`.
+    Implied,
+    /// It says nothing, and its endpoints have weights of their own: in turn, by these.
+    EndpointWeights,
+    /// It says nothing, and has one candidate.
+    Alone,
+}
+
+impl Chosen {
+    /// The preset that stands behind its policies; none: they are its own, or it has none.
+    #[must_use]
+    pub const fn preset(self) -> Option<Preset> {
+        match self {
+            Self::Preset(preset) => Some(preset),
+            Self::Implied => Some(Preset::Auto),
+            Self::Asked | Self::EndpointWeights | Self::Alone => None,
+        }
+    }
 }
 
 /// `routes[].usage`.

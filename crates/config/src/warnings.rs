@@ -1,13 +1,14 @@
 //! What is allowed and will surprise.
 
 mod facts;
+mod labels;
 
 use crate::model::routes::RetryOn;
 use crate::read::{At, Reader};
 use crate::resolve::Resolved;
 use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
-pub(crate) use facts::{weights, zones};
+pub(crate) use facts::{unread_weights, weights, zones};
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
 use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};
@@ -17,6 +18,7 @@ pub(crate) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
     orders(reader, node, spec);
     affinity(reader, node, spec, pools);
     facts::route(reader, node, spec, pools);
+    labels::route(reader, node, spec, pools);
 }
 
 fn orders(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {

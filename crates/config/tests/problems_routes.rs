@@ -47,7 +47,7 @@ fn weights_are_on_all_targets_or_none_and_not_beside_policies() {
     check(
         &route("targets: [{pool: a, weight: 1}, b]"),
         &[
-            "routes[0].targets: the route `r` has a weight on some of its targets and none on `b` | give every target a weight (0 takes nothing), or remove all weights to rotate",
+            "routes[0].targets: the route `r` has a weight on some of its targets and none on `b` | give every target a weight (0 takes nothing), or remove all weights",
         ],
     );
     check(
@@ -296,6 +296,10 @@ fn filters_and_pickers_are_checked_key_by_key() {
         ],
     );
     check(
+        &route("targets: [a], picker: {max: {}}"),
+        &["routes[0].picker.max: `max` has no settings | write `picker: max`"],
+    );
+    check(
         &route("targets: [a], picker: {softmax: {}}"),
         &[
             "routes[0].picker: the key `weighted_random` is missing | add `weighted_random: …`",
@@ -333,7 +337,7 @@ fn a_preset_stands_in_the_place_of_policies_and_weights() {
     check(
         &route("targets: [{pool: a, weight: 1}], preset: chat"),
         &[
-            "routes[0].targets: the route `r` has both weights on its targets and `policies` | remove the weights to choose by policies, or remove `policies` to choose by weights",
+            "routes[0].targets: the route `r` has both weights on its targets and `preset` | remove the weights to choose by policies, or remove `preset` to choose by weights",
         ],
     );
 }

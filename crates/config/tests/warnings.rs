@@ -33,7 +33,7 @@ fn check(text: &str, expect: &[&str]) {
 
 #[test]
 fn shipped_configs_warn_only_of_what_they_show() {
-    for (name, expect) in [("minimal", 0), ("sessions", 0), ("full", 1)] {
+    for (name, expect) in [("minimal", 0), ("sessions", 0), ("full", 2)] {
         let path = format!("{}/../../examples/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
         let loaded = weighbridge_config::load(path.as_ref(), &|_| None).unwrap();
         assert_eq!(loaded.warnings.len(), expect, "{name}: {:?}", loaded.warnings);
@@ -210,6 +210,19 @@ fn policies_that_lack_what_they_look_at_are_told() {
         ],
     );
     check(
+        &route("policies: {prefix_cache: {}}"),
+        &[
+            "routes[0].policies.prefix_cache: `prefix_cache` alone knows nothing of queues, and where no engine has anything of a prompt, chance decides | add `least_work: {}` or `least_inflight: {}`, or write `preset: auto` in the place of `policies`",
+        ],
+    );
+    check(
+        &route("policies: {batch_packing: {}, least_inflight: {}}"),
+        &[
+            "routes[0].policies.batch_packing: `batch_packing` fills one engine before the next and `least_inflight` evens them out, so each undoes the other | keep one of them",
+        ],
+    );
+    check(&route("preset: batch"), &[]);
+    check(
         &route("policies: {overload: {}}"),
         &[
             "routes[0].policies.overload: `overload` changes what policies give, and this route has none | add `least_inflight: {}` or another policy",
@@ -229,6 +242,80 @@ fn filters_and_pickers_without_effect_are_told() {
             "routes[0].filters.rules[0]: the rule asks for nothing | add `labels: {gpu: H100}`, or `not_labels: {spot: \"true\"}`",
         ],
     );
+}
+
+#[test]
+fn labels_that_no_endpoint_has_are_told() {
+    let with = |filters: &str| {
+        format!(
+            "pools: [{{name: a, endpoints: [{{url: 'http://h:1', labels: {{gpu: T4, zone: '${{KEY}}'}}}}, http://h:2]}}]\nroutes: [{{name: r, targets: [a], filters: {{{filters}}}}}]"
+        )
+    };
+    check(
+        &with(
+            "labels: {gpus: A100, gpu: [A100, H100]}, not_labels: {spot: 'true'}, rules: [{labels: {tier: gold}}], by_header: [gpu, tear]",
+        ),
+        &[
+            "routes[0].filters.labels.gpus: no endpoint of this route has the label `gpus`, so nothing serves what this is about | give endpoints their `labels: {gpus: …}`",
+            "routes[0].filters.labels.gpu: no endpoint of this route has such a label `gpu`, so nothing serves what this is about | they have T4",
+            "routes[0].filters.not_labels.spot: no endpoint of this route has the label `spot`, so this drops nothing | give endpoints their `labels: {spot: …}`",
+            "routes[0].filters.rules[0].labels.tier: no endpoint of this route has the label `tier`, so nothing serves what this is about | give endpoints their `labels: {tier: …}`",
+            "routes[0].filters.by_header[1]: no endpoint of this route has the label `tear`, so nothing serves a request that asks for it | give endpoints their `labels: {tear: …}`",
+        ],
+    );
+    for quiet in [
+        "labels: {gpu: [A100, T4]}, by_header: [gpu, zone]",
+        "labels: {zone: '${PORT}'}",
+        "not_labels: {gpu: T4}",
+    ] {
+        check(&with(quiet), &[]);
+    }
+    // Of DNS the config says all labels; a file may bring others.
+    let found = |source: &str, label: &str| {
+        format!(
+            "pools: [{{name: a, discovery: {source}}}]\nroutes: [{{name: r, targets: [a], filters: {{labels: {{{label}: x}}}}}}]"
+        )
+    };
+    check(&found("{dns: {name: h, port: 1, labels: {gpu: x}}}", "gpu"), &[]);
+    assert_eq!(warnings(&found("{dns: 'h:1'}", "gpu")).len(), 1);
+    let told = warnings(&found("{file: none.yaml}", "gpu"));
+    assert!(!told.iter().any(|line| line.contains("label")), "{told:?}");
+}
+
+#[test]
+fn weights_of_endpoints_at_which_nothing_looks_are_told() {
+    let with = |pool: &str, route: &str| {
+        format!(
+            "pools: [{{name: a, endpoints: [{{url: 'http://h:1', weight: 2}}, http://h:2]{pool}}}, {{name: b, endpoints: [http://h:3]}}]\n{route}"
+        )
+    };
+    let told = "the weights of the endpoints of the pool `a` decide nothing: its routes choose by policies, which do not look at them | write `route_by: round_robin` to take turns by these weights, or leave them out";
+    check(
+        &with(", preset: chat", ""),
+        &[&format!("pools[0].endpoints: {told}")],
+    );
+    check(
+        &with(", weight: auto, kind: vllm, preset: chat", ""),
+        &[&format!("pools[0].weight: {told}")],
+    );
+    check(
+        &with("", "routes: [{name: r, targets: [a, b], preset: auto}]"),
+        &[&format!("pools[0].endpoints: {told}")],
+    );
+    for (pool, route) in [
+        ("", ""),
+        (", route_by: round_robin", ""),
+        (
+            "",
+            "routes: [{name: r, targets: [a], policies: {gpu_load: {}, least_inflight: {}}}]",
+        ),
+        (
+            "",
+            "routes: [{name: r, targets: [a], preset: chat}, {name: s, targets: [a, b]}]",
+        ),
+    ] {
+        check(&with(pool, route), &[]);
+    }
 }
 
 #[test]

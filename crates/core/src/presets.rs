@@ -23,6 +23,21 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// All, in the order in which they are told of.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Chat, Self::Agents, Self::Batch, Self::Latency];
+
+    /// The word of the config, the API and the logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Chat => "chat",
+            Self::Agents => "agents",
+            Self::Batch => "batch",
+            Self::Latency => "latency",
+        }
+    }
+
     /// What it stands for.
     #[must_use]
     pub fn policies(self) -> Policies {
@@ -87,13 +102,7 @@ mod tests {
     use crate::policies::stage::Stage;
     use crate::signals::Reading;
 
-    const ALL: [Preset; 5] = [
-        Preset::Auto,
-        Preset::Chat,
-        Preset::Agents,
-        Preset::Batch,
-        Preset::Latency,
-    ];
+    const ALL: [Preset; 5] = Preset::ALL;
 
     #[test]
     fn each_chooses_of_its_own_and_is_sound() {

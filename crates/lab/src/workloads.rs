@@ -44,6 +44,8 @@ pub struct Case {
     pub about: &'static str,
     /// Whether prompts share long beginnings, so that it matters where their caches are.
     pub shared: bool,
+    /// By how much its rates are multiplied.
+    pub load: f64,
     /// Gateways that do not know of each other's requests.
     pub replicas: u32,
     traffic: traffic::Traffic,
@@ -106,6 +108,7 @@ pub fn cases() -> Vec<Case> {
         name,
         about,
         shared: true,
+        load: 1.0,
         replicas: 1,
         traffic,
         fleet,
@@ -123,8 +126,8 @@ pub fn cases() -> Vec<Case> {
             shared: false,
             ..case(
                 "azure",
-                "Azure's conversation trace at 14 times its speed; short prompts, nothing known to be shared",
-                T::Azure { speed: 14.0 },
+                "Azure's conversation trace at 12 times its speed; short prompts, nothing known to be shared",
+                T::Azure { speed: 12.0 },
                 Fleets::Eight,
             )
         },
@@ -161,12 +164,15 @@ pub fn cases() -> Vec<Case> {
                 Fleets::Eight,
             )
         },
-        case(
-            "two GPU types",
-            "questions about 300 documents on six engines, of which two are twice as fast as the other four",
-            T::Generated(include_str!("../workloads/documents.json")),
-            Fleets::TwoTypes,
-        ),
+        Case {
+            load: 0.7,
+            ..case(
+                "two GPU types",
+                "questions about 300 documents on six engines, of which two are twice as fast as the other four",
+                T::Generated(include_str!("../workloads/documents.json")),
+                Fleets::TwoTypes,
+            )
+        },
         case(
             "bursts",
             "conversations on 40 system prompts, four times as many of them for 20 s of every two minutes",
@@ -218,7 +224,7 @@ impl Case {
     /// # Errors
     /// The data is not there.
     pub fn workload(&self, bench: &Bench, (slice, seed): (Slice, u64)) -> Result<Workload, CaseError> {
-        self.traffic.workload(bench, (slice, seed))
+        self.traffic.workload((bench, self.load), (slice, seed))
     }
 
     /// The fleet, with what goes wrong while `workload` runs; its one route has no policies yet.

@@ -19,6 +19,7 @@ pub mod skylb;
 pub mod smg;
 #[cfg(test)]
 mod stage;
+pub mod sticky;
 
 use std::sync::Arc;
 use weighbridge_sim::drive::Baseline;

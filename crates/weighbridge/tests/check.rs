@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use weighbridge_core::presets::Preset;
 
 fn weighbridge(directory: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weighbridge"))
@@ -50,8 +51,64 @@ fn what_a_preset_stands_for_is_printed() {
     let config = "pools: [{name: a, endpoints: [http://h:1, http://h:2]}]\nroutes: [{name: r, targets: [a], preset: chat}]\n";
     let (code, out, err) = check(config, &[]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    let expect = "route r: by policy (least_inflight 0.5, prefix_cache 2, expected_wait, overload) over";
-    assert!(out.contains(expect), "{out}");
+    let expect = "route r: by policy, preset chat (";
+    assert!(out.contains(expect) && !out.contains("implied"), "{out}");
+    let stands_for = Preset::Chat.policies();
+    let names = stands_for.configs().map(|policy| policy.name());
+    for name in names.chain(stands_for.modifiers().map(|modifier| modifier.name())) {
+        assert!(out.contains(name), "{name}: {out}");
+    }
+}
+
+#[test]
+fn what_is_implied_is_told_with_how_to_ask_for_something_else() {
+    let two = "endpoints: [http://h:1, http://h:2]";
+    let (code, out, _) = check(&format!("pools: [{{name: a, {two}}}]\n"), &[]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("\n  route a: by policy, implied preset auto ("),
+        "{out}"
+    );
+    assert!(
+        out.contains("\n  `auto` is implied where nothing says how a route chooses.")
+            && out.contains("`route_by: round_robin`"),
+        "{out}"
+    );
+    let (_, out, _) = check(
+        &format!("pools: [{{name: a, route_by: round_robin, {two}}}]\n"),
+        &[],
+    );
+    assert!(
+        out.ends_with("\n  route a: by round_robin over 1 target, 2 endpoints\n"),
+        "{out}"
+    );
+    let weighted = "pools: [{name: a, endpoints: [{url: 'http://h:1', weight: 3}, http://h:2]}]\n";
+    let (_, out, _) = check(weighted, &[]);
+    assert!(
+        out.contains(
+            "\n  route a: by round_robin over 1 target, 2 endpoints\n  where nothing but weights of endpoints"
+        ),
+        "{out}"
+    );
+    let (_, out, _) = check(
+        "pools: [{name: a, discovery: {dns: 'h.example:1'}}]\n",
+        &["--json"],
+    );
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        report["routes"],
+        serde_json::json!([{"name": "a", "route_by": "policy", "preset": "auto", "preset_implied": true}])
+    );
+    // What is printed of a policy is all that is not its default.
+    let own = "policies: {session_affinity: {bound: 1.5}, least_inflight: {weight: 0.5}}";
+    let (_, out, _) = check(
+        &format!("pools: [{{name: a, {two}}}]\nroutes: [{{name: r, targets: [a], {own}}}]\n"),
+        &[],
+    );
+    assert!(
+        out.contains("(session_affinity {bound: 1.5}, least_inflight 0.5)"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use weighbridge_config::masked;
+use weighbridge_config::resolved::Chosen;
+use weighbridge_core::presets::Preset;
 use weighbridge_core::view::{FleetView, RouteView, StateKind};
 use weighbridge_gateway::snapshot::Snapshot;
 
@@ -25,6 +27,10 @@ pub(crate) struct RouteShown {
     implied: bool,
     /// `round_robin`, `weight` or `policy`.
     route_by: &'static str,
+    /// The preset that `policies` are, such as `auto`; null: they are the route's own, or it has none.
+    preset: Option<&'static str>,
+    /// Whether that preset is what routes get that do not say how they choose.
+    preset_implied: bool,
     targets: Vec<TargetShown>,
     /// The weighted sum: each policy's weight and settings, as in the config; null where none is set.
     policies: Value,
@@ -127,6 +133,8 @@ fn route_shown(
         name: route.name.to_string(),
         implied: route.implied,
         route_by: spec.route_by().as_str(),
+        preset: route.chosen.preset().map(Preset::as_str),
+        preset_implied: route.chosen == Chosen::Implied,
         targets,
         policies: take("policies"),
         picker: take("picker"),

@@ -34,6 +34,11 @@ section! {
         /// `auto`: the weights of its endpoints follow their load. `labels`: endpoints of weight 1 get one by their labels
         /// `gpu` (type) and `gpus` (number). Default: they are as written.
         weight: PoolWeight,
+        /// How the route chooses that the pool is where no route names it. Default: by the weights of its endpoints where these
+        /// differ, else, with more than one endpoint, by the preset `auto`.
+        route_by: OwnRouteBy,
+        /// Policies of that route by the kind of traffic; for others, write a route.
+        preset: super::routes::PresetWord,
         /// How its endpoints are measured, and when that is done unasked.
         calibrate: Calibrate,
         /// Data-parallel ranks behind each URL, where an endpoint does not say itself; see `endpoints[].ranks`.
@@ -72,6 +77,16 @@ section! {
     required [name]
     either [endpoints, discovery]
     later [quota_group, serves_tokens, passthrough, gpu_memory_max]
+}
+
+words! {
+    /// How the route of a pool's own chooses.
+    OwnRouteBy {
+        /// Its endpoints in turn: those of different weights by these, others the one with the fewest requests in flight.
+        RoundRobin = "round_robin",
+        /// By its `preset`; without one by `auto`.
+        Policy = "policy",
+    }
 }
 
 words! {

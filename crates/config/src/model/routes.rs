@@ -15,6 +15,9 @@ section! {
         name: Name,
         /// The pools that serve it: names, or maps with a pool and more.
         targets: Vec<At<Short<Target>>>,
+        /// How it chooses, where that is to be said by name. Default: as follows from the rest, see above; where nothing
+        /// follows and there is more than one endpoint, by the preset `auto`.
+        route_by: RouteByWord,
         /// Scores whose weighted sum chooses; not together with weights of targets.
         policies: PolicySet,
         /// Policies by the kind of traffic, instead of `policies`; `check` prints what it stands for.
@@ -81,6 +84,18 @@ impl FromText for Target {
 }
 
 words! {
+    /// How a route chooses.
+    RouteByWord {
+        /// Its targets in turn; without weights, policies and a preset.
+        RoundRobin = "round_robin",
+        /// By the weights of its targets, of which each needs one.
+        Weight = "weight",
+        /// By `policies` or a `preset`; without either by the preset `auto`.
+        Policy = "policy",
+    }
+}
+
+words! {
     /// Policies by the kind of traffic.
     PresetWord {
         /// Nothing is known of it.
@@ -134,7 +149,21 @@ pub(crate) enum Picker {
 impl FromNode for Picker {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         match reader.tree.shape(node) {
-            Shape::Map => PickerMap::from_node(reader, node).map(Self::Map),
+            Shape::Map => {
+                let plain = reader
+                    .keyed(node)
+                    .into_iter()
+                    .find(|(word, _)| word == "max" || word == "power_of_two");
+                if let Some((word, place)) = plain {
+                    reader.problem(
+                        place,
+                        format!("`{word}` has no settings"),
+                        format!("write `picker: {word}`"),
+                    );
+                    return None;
+                }
+                PickerMap::from_node(reader, node).map(Self::Map)
+            }
             _ => PickerWord::from_node(reader, node).map(Self::Word),
         }
     }

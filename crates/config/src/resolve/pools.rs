@@ -1,8 +1,10 @@
 //! `pools`.
 
+use super::choice::Own;
 use crate::discovery::{Discovery, sorted};
 use crate::forms::{OneOrMany, Short, Toggle};
 use crate::leaf::{PoolWeight, or};
+use crate::model::discovery::Discovery as Source;
 use crate::model::pools as model;
 use crate::ranks::{base_of, expand};
 use crate::read::{At, Reader};
@@ -20,6 +22,8 @@ pub(crate) struct Resolved {
     pub(crate) node: NodeId,
     pub(crate) spec: PoolSpec,
     pub(crate) pool: Pool,
+    /// How the route of its own chooses.
+    pub(crate) own: Own,
 }
 
 pub(super) fn pools(reader: &mut Reader<'_>, given: Vec<At<model::Pool>>) -> Vec<Resolved> {
@@ -46,20 +50,12 @@ pub(super) fn pools(reader: &mut Reader<'_>, given: Vec<At<model::Pool>>) -> Vec
 /// Resolves one pool; without a name it stands for nothing, and that has been reported.
 fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option<Resolved> {
     let facts = facts(reader, &mut given);
+    let own = Own::new(reader, given.route_by.take(), given.preset.take());
     let name: Arc<str> = given.name?.value.0.into();
     let kind = or(given.kind, kind, Kind::Generic);
     let ranks = or(given.ranks, |ranks| ranks.0, 1);
-    let (discovery, (endpoint_specs, endpoints)) = match (given.discovery, given.endpoints) {
-        (Some(discovery), _) => super::discovery::discovery(reader, discovery),
-        (None, Some(list)) => {
-            if reader.is_empty_list(list.node) {
-                reader.problem(list.node, "the pool has no endpoint", "add the URL of one");
-            }
-            (None, endpoints(reader, list.node, (list.value, ranks)))
-        }
-        (None, None) => (None, (Vec::new(), Vec::new())),
-    };
-    let (endpoint_specs, endpoints) = expand((endpoint_specs, endpoints), ranks);
+    let (discovery, listed) = whereabouts(reader, (given.discovery, given.endpoints), ranks);
+    let (endpoint_specs, endpoints) = expand(listed, ranks);
     let api_keys = api_keys(reader, given.api_key, given.api_keys);
     let plain = match &discovery {
         Some(Discovery::Dns(dns)) => !dns.https,
@@ -112,7 +108,32 @@ fn pool(reader: &mut Reader<'_>, node: NodeId, mut given: model::Pool) -> Option
         tokenizer,
         calibrate: calibrate(reader, given.calibrate),
     };
-    Some(Resolved { node, spec, pool })
+    Some(Resolved {
+        node,
+        spec,
+        pool,
+        own,
+    })
+}
+
+type Endpoints = Vec<At<Short<model::Endpoint>>>;
+
+/// Who says where the pool runs, if not the config, and what is known of that, with `ranks` as one.
+fn whereabouts(
+    reader: &mut Reader<'_>,
+    (discovery, list): (Option<At<Source>>, Option<At<Endpoints>>),
+    ranks: u32,
+) -> (Option<Discovery>, (Vec<EndpointSpec>, Vec<Endpoint>)) {
+    match (discovery, list) {
+        (Some(discovery), _) => super::discovery::discovery(reader, discovery),
+        (None, Some(list)) => {
+            if reader.is_empty_list(list.node) {
+                reader.problem(list.node, "the pool has no endpoint", "add the URL of one");
+            }
+            (None, endpoints(reader, list.node, (list.value, ranks)))
+        }
+        (None, None) => (None, (Vec::new(), Vec::new())),
+    }
 }
 
 /// The keys sent upstream, in turn.

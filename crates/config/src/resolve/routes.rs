@@ -1,5 +1,6 @@
 //! `routes`.
 
+use super::choice;
 use super::fallbacks::fallbacks;
 use super::filters::filters;
 use super::pools::Resolved;
@@ -14,9 +15,7 @@ use crate::yaml::NodeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::policies::Policies;
-use weighbridge_core::presets::Preset;
-use weighbridge_core::spec::{FallbackOn, FallbackSpec, Picker, RouteSpec, TargetSpec, Weight};
+use weighbridge_core::spec::{FallbackOn, FallbackSpec, Picker, RouteSpec, TargetSpec};
 
 /// Names of pools or routes, and their places.
 pub(super) type Names<'a> = BTreeMap<&'a str, usize>;
@@ -79,6 +78,7 @@ pub(super) fn routes(
         .collect();
     for (index, pool) in pools.iter().enumerate() {
         if used.contains(&index) {
+            pool.own.warn_unused(reader, &pool.spec.name);
             continue;
         }
         if seen.contains_key(&pool.spec.name) {
@@ -95,6 +95,7 @@ pub(super) fn routes(
         warnings::route(reader, *node, spec, pools);
     }
     warnings::reach(reader, &specs, &places, pools);
+    warnings::unread_weights(reader, &specs, pools);
     routes
 }
 
@@ -103,11 +104,14 @@ fn implied(index: usize, pool: &Resolved) -> (RouteSpec, Route) {
     let name = pool.spec.name.clone();
     let mut spec = RouteSpec::new(name.clone(), vec![TargetSpec::new(name.clone(), index)]);
     spec.filters = super::filters::usual(&pool.spec);
+    let (policies, chosen) = pool.own.choose(pool);
+    spec.policies = policies;
     (
         spec,
         Route {
             name: name.clone(),
             implied: true,
+            chosen,
             targets: vec![(name, index)],
             resend: None,
             usage: Usage::Inject,
@@ -133,25 +137,18 @@ fn route(
     (known, pools): (&Names<'_>, &[Resolved]),
 ) -> ResolvedRoute {
     let targets_node = given.targets.as_ref().map_or(node, |targets| targets.node);
-    let preset = preset(reader, given.preset.as_ref(), given.policies.as_ref());
-    let policies_given = given.policies.is_some() || preset.is_some();
     let targets = targets(
         reader,
         (targets_node, name),
         or(given.targets, |targets| targets, Vec::new()),
         known,
     );
-    let policies = or(
-        given.policies.map(|at| policies(reader, at)),
-        |policies| policies,
-        preset.map(Preset::policies).unwrap_or_default(),
-    );
-    choice(
-        reader,
-        (targets_node, name),
-        &targets,
-        policies_given && !policies.is_empty(),
-    );
+    let said = choice::Said {
+        route_by: given.route_by,
+        preset: given.preset,
+        policies: given.policies,
+    };
+    let (policies, chosen) = choice::choose(reader, (node, name), said, (&targets, pools));
     let filters = filters(reader, given.filters, (&targets, pools));
     let picker = picker(reader, given.picker, policies.is_empty());
     let weighted = targets.iter().any(|target| target.weight.is_some());
@@ -167,6 +164,7 @@ fn route(
     let route = Route {
         name: name.clone(),
         implied: false,
+        chosen,
         targets: targets
             .iter()
             .map(|target| (target.name.clone(), target.pool))
@@ -196,30 +194,6 @@ fn route(
         route,
         fallback,
     }
-}
-
-/// The preset of a route, unless it says policies of its own.
-fn preset(
-    reader: &mut Reader<'_>,
-    given: Option<&At<model::PresetWord>>,
-    policies: Option<&At<crate::model::policies::PolicySet>>,
-) -> Option<Preset> {
-    use model::PresetWord as Word;
-    let At { node, value } = given?;
-    if policies.is_some() {
-        reader.problem(
-            *node,
-            "`preset` and `policies` are both given",
-            "keep one of them; `weighbridge check` prints the policies that a preset stands for",
-        );
-    }
-    Some(match value {
-        Word::Auto => Preset::Auto,
-        Word::Chat => Preset::Chat,
-        Word::Agents => Preset::Agents,
-        Word::Batch => Preset::Batch,
-        Word::Latency => Preset::Latency,
-    })
 }
 
 fn picker(reader: &mut Reader<'_>, given: Option<At<model::Picker>>, unused: bool) -> Picker {
@@ -416,68 +390,4 @@ pub(super) fn unknown_name(
         format!("there is no {what} `{shown}`"),
         format!("{near}{what}s: {list}"),
     );
-}
-
-fn policies(
-    reader: &mut Reader<'_>,
-    At { node, value }: At<crate::model::policies::PolicySet>,
-) -> At<Policies> {
-    for policy in value.0.configs() {
-        let node = reader.child(node, policy.name()).unwrap_or(node);
-        let weight = policy.weight();
-        if !weight.is_finite() || weight <= 0.0 {
-            let node = reader.child(node, "weight").unwrap_or(node);
-            reader.problem(
-                node,
-                format!("the weight of a policy must be above 0, and this is {weight}"),
-                format!("remove `{}` to switch it off", policy.name()),
-            );
-        } else if let Err(message) = policy.check() {
-            reader.problem(node, message, "");
-        }
-    }
-    for modifier in value.0.modifiers() {
-        let node = reader.child(node, modifier.name()).unwrap_or(node);
-        if let Err(message) = modifier.check() {
-            reader.problem(node, message, "");
-        } else if value.0.is_empty() {
-            reader.warn(
-                node,
-                format!(
-                    "`{}` changes what policies give, and this route has none",
-                    modifier.name()
-                ),
-                "add `least_inflight: {}` or another policy",
-            );
-        }
-    }
-    At { node, value: value.0 }
-}
-
-/// Weights are on all targets or on none, and not beside policies.
-fn choice(reader: &mut Reader<'_>, (node, route): (NodeId, &str), targets: &[TargetSpec], policies: bool) {
-    let with = targets.iter().filter(|target| target.weight.is_some()).count();
-    if with > 0 && policies {
-        reader.problem(
-            node,
-            format!("the route `{route}` has both weights on its targets and `policies`"),
-            "remove the weights to choose by policies, or remove `policies` to choose by weights",
-        );
-    } else if with > 0 && with < targets.len() {
-        let without = targets
-            .iter()
-            .find(|target| target.weight.is_none())
-            .map_or("", |target| &target.name);
-        reader.problem(
-            node,
-            format!("the route `{route}` has a weight on some of its targets and none on `{without}`"),
-            "give every target a weight (0 takes nothing), or remove all weights to rotate",
-        );
-    } else if with > 0 && targets.iter().all(|target| target.weight == Some(Weight::ZERO)) {
-        reader.problem(
-            node,
-            format!("all weights of the route `{route}` are 0, so nothing would serve it"),
-            "give one target a weight above 0",
-        );
-    }
 }

@@ -2,9 +2,10 @@
 
 use crate::read::Reader;
 use crate::resolve::Resolved;
+use crate::resolve::choice::differ;
 use crate::yaml::{NodeId, Tree};
 use weighbridge_core::gpus;
-use weighbridge_core::spec::{Picker, RouteSpec};
+use weighbridge_core::spec::{Picker, RouteBy, RouteSpec};
 
 /// Warns of policies of a route whose facts no pool and no target tells, and of one that must not choose alone.
 pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
@@ -37,8 +38,16 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
             reader.warn(place, format!("{message}, so `{name}` decides nothing"), hint);
         }
     }
-    let alone = policies.gpu_load.is_some() && policies.configs().count() == 1;
-    if alone && spec.picker == Picker::Max {
+    if reader.child(node, "policies").is_some() {
+        mixes(reader, node, spec);
+    }
+}
+
+/// Warns of policies that a route has written which must not choose alone, or not together.
+fn mixes(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {
+    let policies = &spec.policies;
+    let alone = policies.configs().count() == 1;
+    if policies.gpu_load.is_some() && alone && spec.picker == Picker::Max {
         let place = policy(reader, node, "gpu_load");
         reader.warn(
             place,
@@ -46,11 +55,49 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
             "add `least_inflight: {}`, or write `weight: auto` in the pool and leave `gpu_load` out",
         );
     }
+    if policies.prefix_cache.is_some() && alone {
+        let place = policy(reader, node, "prefix_cache");
+        reader.warn(
+            place,
+            "`prefix_cache` alone knows nothing of queues, and where no engine has anything of a prompt, chance decides",
+            "add `least_work: {}` or `least_inflight: {}`, or write `preset: auto` in the place of `policies`",
+        );
+    }
+    if policies.batch_packing.is_some() && policies.least_inflight.is_some() {
+        let place = policy(reader, node, "batch_packing");
+        reader.warn(
+            place,
+            "`batch_packing` fills one engine before the next and `least_inflight` evens them out, so each undoes the other",
+            "keep one of them",
+        );
+    }
+}
+
+/// Warns of weights of endpoints at which no route over their pool looks.
+pub(crate) fn unread_weights(reader: &mut Reader<'_>, routes: &[RouteSpec], pools: &[Resolved]) {
+    for (index, pool) in pools.iter().enumerate() {
+        let over = |route: &&RouteSpec| route.targets.iter().any(|target| target.pool == index);
+        let looks =
+            |route: &RouteSpec| route.route_by() != RouteBy::Policy || route.policies.gpu_load.is_some();
+        if !(pool.weighs() || differ(&pool.spec)) || routes.iter().filter(over).any(looks) {
+            continue;
+        }
+        let keys = ["weight", "calibrate", "endpoints", "discovery"];
+        let place = keys.iter().find_map(|key| reader.child(pool.node, key));
+        reader.warn(
+            place.unwrap_or(pool.node),
+            format!(
+                "the weights of the endpoints of the pool `{}` decide nothing: its routes choose by policies, which do not look at them",
+                pool.spec.name
+            ),
+            "write `route_by: round_robin` to take turns by these weights, or leave them out",
+        );
+    }
 }
 
 /// Warns of weights that are to follow what never comes, or labels that cannot be read.
 pub(crate) fn weights(reader: &mut Reader<'_>, pools: &[Resolved]) {
-    for Resolved { node, spec, pool } in pools {
+    for Resolved { node, spec, pool, .. } in pools {
         let signals = pool.scrape.is_some() || pool.endpoints.iter().any(|endpoint| endpoint.gpus.is_some());
         if spec.auto_weight && !signals {
             let place = reader.child(*node, "weight").unwrap_or(*node);

@@ -106,8 +106,9 @@ fn a_thousand_changes_leave_nothing_behind() {
             first = lines(&gateway);
         }
     }
+    // Which of two endpoints serves is up to chance, so the series of those that stay may be there or not, with their heads.
     assert!(
-        lines(&gateway) <= first + 2,
+        lines(&gateway) <= first + 4,
         "{} and at first {first}",
         lines(&gateway)
     );

@@ -26,7 +26,12 @@ const MOONCAKE: usize = 5600;
 const AZURE: usize = 19_200;
 
 impl Traffic {
-    pub(super) fn workload(self, bench: &Bench, (slice, seed): (Slice, u64)) -> Result<Workload, CaseError> {
+    /// The requests, at `load` times their rate.
+    pub(super) fn workload(
+        self,
+        (bench, load): (&Bench, f64),
+        (slice, seed): (Slice, u64),
+    ) -> Result<Workload, CaseError> {
         match self {
             Self::Mooncake { speed } => {
                 let file = "traces/mooncake_conversation_first_half.jsonl";
@@ -36,7 +41,7 @@ impl Traffic {
                     end_to_end: None,
                 };
                 let trace = half((bench, file), (slice, MOONCAKE), bound)?;
-                Ok(sped(trace, speed, seed))
+                Ok(sped(trace, speed * load, seed))
             }
             Self::Azure { speed } => {
                 let file = "traces/AzureLLMInferenceTrace_conv.csv";
@@ -46,11 +51,11 @@ impl Traffic {
                     end_to_end: None,
                 };
                 let trace = half((bench, file), (slice, AZURE), bound)?;
-                Ok(sped(trace, speed, seed))
+                Ok(sped(trace, speed * load, seed))
             }
             Self::PrefixGroups => {
                 let mut spec = PrefixGroups::default().spec();
-                cut(&mut spec, bench.cut);
+                shape(&mut spec, (bench.cut, load));
                 for component in &mut spec.components {
                     component.slo.ttft = Some(weighbridge_sim::workload::spec::Span::seconds(2));
                 }
@@ -59,19 +64,24 @@ impl Traffic {
             Self::Generated(text) => {
                 let mut spec: Spec = serde_json::from_str(text)
                     .map_err(|error| CaseError::Description(format!("workload: {error}")))?;
-                cut(&mut spec, bench.cut);
+                shape(&mut spec, (bench.cut, load));
                 generated(&spec, (slice, seed))
             }
         }
     }
 }
 
-/// Cuts a description short.
-fn cut(spec: &mut Spec, by: u32) {
+/// Cuts a description short, and multiplies its rates.
+fn shape(spec: &mut Spec, (by, load): (u32, f64)) {
     let short = |span: &mut weighbridge_sim::workload::spec::Span| span.0 /= by.max(1);
     spec.duration.iter_mut().for_each(short);
     let stages = spec.arrivals.iter_mut().flat_map(|arrivals| &mut arrivals.stages);
-    stages.for_each(|stage| short(&mut stage.duration));
+    stages.for_each(|stage| {
+        short(&mut stage.duration);
+        stage.rate *= load;
+    });
+    let rate = spec.arrivals.iter_mut().filter_map(|arrivals| arrivals.rate.as_mut());
+    rate.for_each(|rate| *rate *= load);
 }
 
 /// Seeds of the slice that nothing was tuned on start here.

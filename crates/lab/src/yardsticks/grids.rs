@@ -16,6 +16,7 @@ use super::prefixes::{Blocks, Memories};
 use super::sglang::{self, CacheAware};
 use super::skylb::SkyLb;
 use super::smg::{self, Smg};
+use super::sticky::{self, Sticky};
 use super::{Make, Yardstick};
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,8 +94,9 @@ fn smg() -> Vec<Yardstick> {
 }
 
 /// llm-d's picker over its weights: of the queue, the KV cache, the prefix and active requests.
-fn llm_d(name: &'static str, index: fn() -> llm_d::Index, grid: &[[f64; 4]]) -> Vec<Yardstick> {
-    let variant = |[queue, kv, prefix, active]: [f64; 4]| {
+fn llm_d(index: fn() -> llm_d::Index, grid: &[[f64; 4]]) -> Vec<(String, Make)> {
+    let variant = |[queue, kv, prefix, active]: &[f64; 4]| {
+        let (queue, kv, prefix, active) = (*queue, *kv, *prefix, *active);
         let weights = Weights {
             queue,
             kv,
@@ -105,13 +107,48 @@ fn llm_d(name: &'static str, index: fn() -> llm_d::Index, grid: &[[f64; 4]]) -> 
         if active > 0.0 {
             text += &format!(", active {active}");
         }
+        if let llm_d::Index::Share = index() {
+            text += ", by share";
+        }
         let new = move |blocks, seed| LlmD::new(blocks, weights, index(), seed);
         (text, make(new))
     };
-    family(name, grid.iter().copied().map(variant))
+    grid.iter().map(variant).collect()
 }
 
-/// Weights where prefixes count; the first is the guide's, the second the experiment's, the last the guide's for decoding.
+fn llm_d_precise() -> Vec<Yardstick> {
+    let mut grid = llm_d(|| llm_d::Index::Precise, &STRETCHED);
+    grid.extend(llm_d(|| llm_d::Index::Share, &SHARES));
+    family("llm-d, precise", grid)
+}
+
+fn sticky() -> Vec<Yardstick> {
+    let grid = [
+        (0.8, 18.0, 15_928.0, false),
+        (0.8, 5.0, 15_928.0, false),
+        (0.8, 1.0, 15_928.0, false),
+        (0.5, 1.0, 15_928.0, false),
+        (0.8, 18.0, 15_928.0, true),
+        (0.8, 1.0, 15_928.0, true),
+    ];
+    let variant = |(matched, penalty, throughput, events)| {
+        let settings = sticky::Settings {
+            matched,
+            penalty,
+            throughput,
+            events,
+        };
+        let told = if events { ", events" } else { "" };
+        let text = format!("match {matched}, {penalty} s at {throughput} tokens/s{told}");
+        (
+            text,
+            make(move |blocks, seed| Sticky::new(blocks, settings, seed)),
+        )
+    };
+    family("llm-d 0.10, sticky", grid.map(variant))
+}
+
+/// Weights where prefixes count; the first are the guide's, the second the experiment's, the last the guide's for decoding.
 const PREFIXES: [[f64; 4]; 6] = [
     [2.0, 2.0, 3.0, 0.0],
     [1.0, 1.0, 2.0, 0.0],
@@ -121,11 +158,27 @@ const PREFIXES: [[f64; 4]; 6] = [
     [0.0, 0.0, 3.0, 2.0],
 ];
 
-/// And where load is all there is.
+/// The same for the index that stretches what holders have to the whole range, where a heavy prefix outweighs all load.
+const STRETCHED: [[f64; 4]; 4] = [
+    [2.0, 2.0, 3.0, 0.0],
+    [1.0, 1.0, 2.0, 0.0],
+    [1.0, 1.0, 1.0, 0.0],
+    [2.0, 2.0, 3.0, 2.0],
+];
+
+/// For the index that scores the share of the prompt.
+const SHARES: [[f64; 4]; 4] = [
+    [2.0, 2.0, 3.0, 0.0],
+    [2.0, 1.0, 6.0, 0.0],
+    [2.0, 2.0, 3.0, 2.0],
+    [0.0, 0.0, 3.0, 2.0],
+];
+
+/// Where load is all there is.
 const LOAD: [[f64; 4]; 5] = [
     [2.0, 2.0, 0.0, 0.0],
-    [2.0, 1.0, 0.0, 0.0],
-    [1.0, 2.0, 0.0, 0.0],
+    [1.0, 0.0, 0.0, 0.0],
+    [1.0, 6.0, 0.0, 0.0],
     [2.0, 2.0, 0.0, 2.0],
     [1.0, 1.0, 0.0, 4.0],
 ];
@@ -251,9 +304,10 @@ pub fn all() -> Vec<Yardstick> {
         one("power of two", make(|_, seed| PowerOfTwo(Chance::new(seed)))),
         sglang(),
         smg(),
-        llm_d("llm-d, load only", || llm_d::Index::None, &LOAD),
-        llm_d("llm-d, approximate", approximate, &PREFIXES),
-        llm_d("llm-d, precise", || llm_d::Index::Precise, &PREFIXES),
+        family("llm-d, load only", llm_d(|| llm_d::Index::None, &LOAD)),
+        family("llm-d, approximate", llm_d(approximate, &PREFIXES)),
+        llm_d_precise(),
+        sticky(),
         dynamo(),
         lmetric(),
         preble(),
@@ -278,7 +332,7 @@ mod tests {
         let names: BTreeSet<_> = all.iter().map(|one| (one.family, &one.settings)).collect();
         assert_eq!(names.len(), all.len());
         let families: BTreeSet<_> = all.iter().map(|one| one.family).collect();
-        assert_eq!(families.len(), 17);
+        assert_eq!(families.len(), 18);
         let mut before = None;
         for one in &all {
             // The first of each family is the one that ships, and the only one.

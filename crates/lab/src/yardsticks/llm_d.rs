@@ -6,7 +6,8 @@
 //! - Prefix, approximate (the default): share of the prompt's blocks that this router sent there before, in a memory of
 //!   31,250 blocks of 64 tokens for each pod, the least recently sent forgotten first.
 //! - Prefix, precise (llm-d-kv-cache): blocks that the engine has by its own events; among the pods that have any, from 0
-//!   for the fewest to 1 for the most, all the same: 1; 0 without any.
+//!   for the fewest to 1 for the most, all the same: 1; 0 without any. Since release 0.7 the share of the prompt's blocks
+//!   instead.
 //! - Active requests, where they have a weight (the guide for separate prefill and decode gives 2, beside 3 for the prefix):
 //!   (max − n) / max of the requests that this router has under way; none anywhere: 1. There they count for two minutes at
 //!   most, here until they end.
@@ -19,8 +20,10 @@ use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
 
-const BLOCK: u32 = 64;
-const BLOCKS_MAX: u64 = 31_250;
+/// Tokens of a block of the approximate index.
+pub(super) const BLOCK: u32 = 64;
+/// Its blocks for each pod.
+pub(super) const BLOCKS_MAX: u64 = 31_250;
 
 /// Weights of the scorers.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +64,8 @@ pub enum Index {
     Approximate(Memories),
     /// From the engine's events.
     Precise,
+    /// The same, scored as the share of the prompt.
+    Share,
 }
 
 /// The picker.
@@ -91,6 +96,12 @@ impl LlmD {
                 let share = |seen: &Seen<'_>| {
                     memories.leading(seen.endpoint, &blocks) as f64 / (blocks.len().max(1) as f64)
                 };
+                candidates.iter().map(share).collect()
+            }
+            Index::Share => {
+                let blocks = self.blocks.of(request);
+                let share =
+                    |seen: &Seen<'_>| f64::from(seen.engine.cached(blocks)) / blocks.len().max(1) as f64;
                 candidates.iter().map(share).collect()
             }
             Index::Precise => {
@@ -250,5 +261,10 @@ mod tests {
             picker(Index::Precise).choose(Duration::ZERO, (0, &request), &seen),
             1
         );
+        // 3 · 6/8 outweighs 2 · .9, 3 · 4/8 does not.
+        let share = |request: &Request| picker(Index::Share).choose(Duration::ZERO, (0, request), &seen);
+        assert_eq!(share(&request), 1);
+        let half = [chain(1, 4), chain(2, 4)].concat();
+        assert_ne!(share(&prompt(&half, 0)), 1);
     }
 }

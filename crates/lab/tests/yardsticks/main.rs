@@ -11,6 +11,7 @@
 //! | SGLang 0.3 cache-aware | hot spot 4.0 and 2.6 (16 and 128 clients) | 4.00 and 2.44 |
 //! | SMG 1.13 cache-aware | hot spot 1.11 and 1.04 | 1.13 and 1.13 |
 //! | llm-d load only, approximate, precise | experiment 37: 3,018, 5,096 and 5,650 tokens/s, random 2,895 | 2,928, 5,601, 5,652 and 2,799 |
+//! | llm-d 0.10, sticky | none with its engines | rule by hand: sticks until too far behind, then the fewest tokens |
 //! | LMetric | mean time to first token −52 % against a tuned linear scorer | −48 % against llm-d's default on Mooncake |
 //! | VTC | two clients with work waiting differ by at most 2 · max(prompt, 2 · batch) | holds; first come, first served does not |
 //! | DLPM | the same and 2 quanta; more hits than counters | holds; the longest match alone does not |

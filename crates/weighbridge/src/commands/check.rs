@@ -2,10 +2,15 @@
 
 use super::output;
 use crate::exit::Failure;
-use serde_json::json;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use weighbridge_config::resolved::{Chosen, Route};
 use weighbridge_config::{Config, Loaded, Problem, Problems};
+use weighbridge_core::policies::Policies;
+use weighbridge_core::presets::Preset;
+use weighbridge_core::spec::RouteSpec;
 
 /// Arguments of `weighbridge check`.
 #[derive(clap::Args)]
@@ -72,10 +77,25 @@ fn as_json(checked: &Result<Loaded, Problems>) -> String {
             "problems": [],
             "warnings": loaded.warnings,
             "config": weighbridge_config::masked(&loaded.config),
+            "routes": routes(&loaded.config),
         }),
         Err(problems) => json!({"ok": false, "problems": problems, "warnings": problems.warnings()}),
     };
     format!("{report:#}\n")
+}
+
+/// How each route chooses, and where that comes from.
+fn routes(config: &Config) -> Vec<Value> {
+    let routes = config.fleet.routes.iter().zip(&config.routes);
+    let shown = routes.map(|(spec, route)| {
+        json!({
+            "name": spec.name,
+            "route_by": spec.route_by().as_str(),
+            "preset": route.chosen.preset().map(Preset::as_str),
+            "preset_implied": route.chosen == Chosen::Implied,
+        })
+    });
+    shown.collect()
 }
 
 fn as_text(checked: &Result<Loaded, Problems>) -> String {
@@ -120,37 +140,80 @@ fn summary(config: &Config) -> String {
         "  listens on {} {clients}; admin API {admin}",
         config.server.listen
     );
-    for route in &config.fleet.routes {
-        let pools = || {
-            route
-                .targets
-                .iter()
-                .filter_map(|target| config.pools.get(target.pool))
-        };
-        let endpoints: usize = pools().map(|pool| pool.endpoints.len()).sum();
-        let scorers = route.policies.configs();
-        let scorers = scorers.map(|policy| match policy.weight() {
-            1.0 => policy.name().to_owned(),
-            weight => format!("{} {weight}", policy.name()),
-        });
-        let modifiers = route.policies.modifiers();
-        let modifiers = modifiers.map(|modifier| modifier.name().to_owned());
-        let policies: Vec<String> = scorers.chain(modifiers).collect();
-        let policies = if policies.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", policies.join(", "))
-        };
-        let _ = writeln!(
-            text,
-            "  route {}: by {}{policies} over {}, {}",
-            route.name,
-            route.route_by().as_str(),
-            counted(route.targets.len(), "target"),
-            counted(endpoints, "endpoint")
-        );
+    for (spec, route) in config.fleet.routes.iter().zip(&config.routes) {
+        let _ = writeln!(text, "{}", route_line(config, spec, route));
+    }
+    for (chosen, note) in [
+        (Chosen::Implied, IMPLIED),
+        (Chosen::EndpointWeights, ENDPOINT_WEIGHTS),
+    ] {
+        if config.routes.iter().any(|route| route.chosen == chosen) {
+            text.push_str(note);
+        }
     }
     text
+}
+
+const IMPLIED: &str = "  `auto` is implied where nothing says how a route chooses. To ask for something else, write `preset`, `policies` or the \
+                       targets' weights in the route, `preset` in a pool of its own route, or `route_by: round_robin` in either\n";
+const ENDPOINT_WEIGHTS: &str = "  where nothing but weights of endpoints says how a route chooses, it takes turns by these: `preset: auto` would not look at \
+                                them, `route_by: round_robin` says that it is meant so\n";
+
+/// How one route chooses, among what.
+fn route_line(config: &Config, spec: &RouteSpec, route: &Route) -> String {
+    let pools = || {
+        spec.targets
+            .iter()
+            .filter_map(|target| config.pools.get(target.pool))
+    };
+    let endpoints: usize = pools().map(|pool| pool.endpoints.len()).sum();
+    let preset = match route.chosen {
+        Chosen::Implied => ", implied preset auto".to_owned(),
+        chosen => {
+            (chosen.preset()).map_or_else(String::new, |preset| format!(", preset {}", preset.as_str()))
+        }
+    };
+    let policies = policies(&spec.policies);
+    let policies = match policies.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", policies.join(", ")),
+    };
+    format!(
+        "  route {}: by {}{preset}{policies} over {}, {}{}",
+        spec.name,
+        spec.route_by().as_str(),
+        counted(spec.targets.len(), "target"),
+        counted(endpoints, "endpoint"),
+        match pools().any(|pool| pool.discovery.is_some()) {
+            true => " and what discovery finds",
+            false => "",
+        }
+    )
+}
+
+/// Each policy with its weight, unless that is 1, and what else is not its default.
+fn policies(policies: &Policies) -> Vec<String> {
+    let all = serde_json::to_value(policies).unwrap_or_default();
+    let scorers = policies
+        .configs()
+        .map(|policy| (policy.name(), Some(policy.weight())));
+    let modifiers = policies.modifiers().map(|modifier| (modifier.name(), None));
+    let shown = scorers.chain(modifiers).map(|(name, weight)| {
+        let usual = Policies::deserialize(json!({ name: {} })).and_then(serde_json::to_value);
+        let usual = usual.unwrap_or_default();
+        let settings = all[name].as_object().into_iter().flatten();
+        let settings: Vec<String> = settings
+            .filter(|(key, value)| *key != "weight" && usual[name][key] != **value)
+            .map(|(key, value)| format!("{key}: {value}"))
+            .collect();
+        let weight = weight.filter(|weight| *weight != 1.0);
+        let weight = weight.map_or_else(String::new, |weight| format!(" {weight}"));
+        match settings.is_empty() {
+            true => format!("{name}{weight}"),
+            false => format!("{name}{weight} {{{}}}", settings.join(", ")),
+        }
+    });
+    shown.collect()
 }
 
 fn counted(count: usize, noun: &str) -> String {

@@ -21,7 +21,7 @@ use weighbridge_sim::report::{Objectives, Report, document::Document, html, tabl
 
 const EXAMPLES: &str = "\
 Examples:
-  weighbridge simulate                                            (three policies on a shop's traffic, no files needed)
+  weighbridge simulate                                            (four policies on a shop's traffic, no files needed)
   weighbridge simulate --seeds 5 --html report.html               (with the noise, and as a page)
   weighbridge simulate --trace requests.jsonl --config weighbridge.yaml
   weighbridge simulate --config now.yaml --config then.yaml --trace requests.jsonl --seeds 5
@@ -98,7 +98,7 @@ struct Traffic {
 #[command(next_help_heading = "Fleet and policies")]
 struct FleetArgs {
     /// A weighbridge config whose pools and route are one policy; give several to compare them with the first
-    /// [default: round robin, least in flight and session affinity on four engines].
+    /// [default: round robin, least in flight, session affinity and auto on four engines].
     #[arg(long, short, value_name = "FILE")]
     config: Vec<PathBuf>,
     /// Configs that stand in a scenario: name and text.

@@ -190,7 +190,7 @@ fn routes(routes: &Value) -> Table {
         let budget = &route["retry_budget"];
         table.row([
             text(&route["name"]),
-            text(&route["route_by"]),
+            by(route),
             named.join(", "),
             format!("{}/{}", sum("live"), sum("endpoints")),
             text(&route["requests"]),
@@ -198,6 +198,14 @@ fn routes(routes: &Value) -> Table {
         ]);
     }
     table
+}
+
+/// How a route chooses, with its preset.
+fn by(route: &Value) -> String {
+    match route["preset"].as_str() {
+        Some(preset) => format!("{} ({preset})", text(&route["route_by"])),
+        None => text(&route["route_by"]),
+    }
 }
 
 /// A target's name with its weight and order, where they say something.
@@ -334,6 +342,16 @@ mod tests {
         let none = json!({"stale": true, "age_seconds": null, "values": {}});
         assert_eq!(says(&json!({"gpu": none})), "no GPU metrics");
         assert_eq!(says(&json!({})), "");
+    }
+
+    #[test]
+    fn routes_are_shown_with_their_preset() {
+        assert_eq!(
+            by(&json!({"route_by": "policy", "preset": "auto"})),
+            "policy (auto)"
+        );
+        assert_eq!(by(&json!({"route_by": "policy", "preset": null})), "policy");
+        assert_eq!(by(&json!({"route_by": "weight"})), "weight");
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(crate) fn write_config(path: &Path, policies: &str) {
 }
 
 #[test]
-fn one_command_compares_three_policies() {
+fn one_command_compares_four_policies() {
     let dir = tempfile::tempdir().unwrap();
     let done = simulate(dir.path(), "--first 200");
     assert_eq!(done.code, Some(0), "{}", done.err);
@@ -74,6 +74,7 @@ fn one_command_compares_three_policies() {
         "round robin",
         "least in flight",
         "session affinity",
+        "auto",
         "goodput",
         "hit ratio",
         "measured: ",
@@ -138,6 +139,24 @@ fn configs_are_policies_and_a_trace_is_traffic() {
     );
     assert_eq!(document["about"]["engines"][0]["engines"], 3);
     assert_eq!(document["about"]["workload"], "t.jsonl");
+}
+
+#[test]
+fn a_config_that_says_nothing_of_policies_is_simulated_as_auto() {
+    let dir = tempfile::tempdir().unwrap();
+    write_trace(&dir.path().join("t.jsonl"), 120);
+    for (name, chooses) in [
+        ("bare", ""),
+        ("auto", ", preset: auto"),
+        ("turns", ", route_by: round_robin"),
+    ] {
+        write_config(&dir.path().join(format!("{name}.yaml")), chooses);
+    }
+    let configs = "--config bare.yaml --config auto.yaml --config turns.yaml";
+    let document = document(dir.path(), &format!("{configs} --trace t.jsonl --speedup 8"));
+    let figures = |at: usize| &document["policies"][at]["figures"];
+    assert_eq!(figures(0), figures(1));
+    assert_ne!(figures(0), figures(2));
 }
 
 #[test]

@@ -95,7 +95,10 @@ const SECTIONS: [&str; 37] = [
     "pools: []",
 ];
 
-const POOL: [&str; 41] = [
+const POOL: [&str; 44] = [
+    "route_by: round_robin",
+    "preset: chat, route_by: policy",
+    "route_by: weight",
     "kind: sglang, http: 2",
     "kind: llamacpp, http: 2",
     "kind: tgi",
@@ -209,7 +212,7 @@ const ENDPOINTS: [&str; 24] = [
     "'http:/h'",
 ];
 
-const ROUTE: [&str; 33] = [
+const ROUTE: [&str; 38] = [
     "heartbeat: off, on_disconnect: cancel, usage: passive",
     "heartbeat: 0",
     "heartbeat: 90s",
@@ -218,6 +221,11 @@ const ROUTE: [&str; 33] = [
     "spill: 1",
     "picker: weighted",
     "policies: {}",
+    "policies: {overload: {}}",
+    "route_by: round_robin",
+    "route_by: weight",
+    "route_by: policy, preset: agents",
+    "route_by: round_robin, preset: auto",
     "policies: {session_affinity: {weight: 2, keys: [header.x, body.user, ip]}, least_inflight: {weight: 9}}",
     "policies: {session_affinity: {weight: 1}, least_inflight: {weight: 1.5}}",
     "policies: {session_affinity: {keys: [body., cookie.x]}, least_inflight: ~}",
@@ -245,11 +253,12 @@ const ROUTE: [&str; 33] = [
     "timeout: 5s",
 ];
 
-const TARGETS: [&str; 17] = [
+const TARGETS: [&str; 18] = [
     "[]",
     "a",
     "[c]",
     "[{pool: a, weight: 1}, b]",
+    "[{pool: a, weight: 1}], route_by: policy",
     "[{pool: a, weight: 0}, {pool: b, weight: 0}]",
     "[{pool: a, weight: 1}, {pool: b, weight: 2}], policies: {least_inflight: {}}",
     "[{pool: a, weight: 1.5}, {pool: a, weight: 1}]",

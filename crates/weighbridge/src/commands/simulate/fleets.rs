@@ -91,9 +91,9 @@ pub(super) fn candidates(args: &FleetArgs) -> Result<Vec<Candidate>, Failure> {
     Ok(candidates)
 }
 
-/// Name, meaning and policies of the built-in comparison.
-const BUILT_IN: [(&str, &str, &str); 3] = [
-    ("round robin", "each engine in turn", ""),
+/// Name, meaning and way to choose of the built-in comparison.
+const BUILT_IN: [(&str, &str, &str); 4] = [
+    ("round robin", "route_by: round_robin", "route_by: round_robin"),
     (
         "least in flight",
         "policies: {least_inflight: {}}",
@@ -104,9 +104,10 @@ const BUILT_IN: [(&str, &str, &str); 3] = [
         "policies: {session_affinity: {weight: 1}, least_inflight: {weight: 2}}",
         "policies: {session_affinity: {weight: 1}, least_inflight: {weight: 2}}",
     ),
+    ("auto", "preset: auto, as where nothing is said", ""),
 ];
 
-fn built_in(name: &str, policies: &str) -> Result<Config, Failure> {
+fn built_in(name: &str, chooses: &str) -> Result<Config, Failure> {
     let mut text =
         String::from("pools:\n  - name: gpus\n    kind: vllm\n    health: false\n    endpoints:\n");
     for number in 1..=USUAL_ENGINES {
@@ -117,7 +118,7 @@ fn built_in(name: &str, policies: &str) -> Result<Config, Failure> {
     }
     let _ = write!(
         text,
-        "routes:\n  - name: simulated\n    targets: [gpus]\n    {policies}\n"
+        "routes:\n  - name: simulated\n    targets: [gpus]\n    {chooses}\n"
     );
     let loaded = weighbridge_config::load_str(name, &text, &|_| None);
     loaded

@@ -80,7 +80,10 @@ fn shape(spec: &mut Spec, (by, load): (u32, f64)) {
         short(&mut stage.duration);
         stage.rate *= load;
     });
-    let rate = spec.arrivals.iter_mut().filter_map(|arrivals| arrivals.rate.as_mut());
+    let rate = spec
+        .arrivals
+        .iter_mut()
+        .filter_map(|arrivals| arrivals.rate.as_mut());
     rate.for_each(|rate| *rate *= load);
 }
 

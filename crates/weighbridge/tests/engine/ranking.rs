@@ -13,12 +13,11 @@ use weighbridge_sim::engine::Settings;
 use weighbridge_test_engine::client::Request;
 use weighbridge_test_engine::harness::Gateway;
 
-/// Rules under which the route chooses: a name, what its targets are, and further keys.
-const RULES: [(&str, &str, &str); 3] = [
-    // Equal weights of targets with one engine each are round robin.
-    ("round robin", ", weight: 1", ""),
-    ("least in flight", "", ", policies: {least_inflight: {}}"),
-    ("auto", "", ", preset: auto"),
+/// Rules under which the route chooses, and what it says for them. `auto` is what it gets where it says nothing.
+const RULES: [(&str, &str); 3] = [
+    ("round robin", ", route_by: round_robin"),
+    ("least in flight", ", policies: {least_inflight: {}}"),
+    ("auto", ""),
 ];
 
 /// Beginnings that prompts share, and their tokens: all engines together hold them, one alone holds a third.
@@ -69,7 +68,7 @@ struct Figures {
     hits: f64,
 }
 
-fn config(addresses: &[String], (_, weight, more): (&str, &str, &str)) -> String {
+fn config(addresses: &[String], rule: &str) -> String {
     let mut text = "pools:\n".to_owned();
     for (number, address) in addresses.iter().enumerate() {
         writeln!(
@@ -78,11 +77,9 @@ fn config(addresses: &[String], (_, weight, more): (&str, &str, &str)) -> String
         )
         .unwrap();
     }
-    let targets: Vec<_> = (0..addresses.len())
-        .map(|number| format!("{{pool: e{number}{weight}}}"))
-        .collect();
+    let targets: Vec<_> = (0..addresses.len()).map(|number| format!("e{number}")).collect();
     let targets = targets.join(", ");
-    text + &format!("routes:\n  - {{name: r, targets: [{targets}]{more}}}\n")
+    text + &format!("routes:\n  - {{name: r, targets: [{targets}]{rule}}}\n")
 }
 
 /// The prompt of the request at `place` of the plan, as token ids: the beginning of its group, and what nobody else has.
@@ -118,7 +115,7 @@ fn first_token(gateway: &Gateway, (place, group): (usize, u64)) -> f64 {
     waited
 }
 
-fn on_processes(plan: &[Planned], rule: (&str, &str, &str)) -> Figures {
+fn on_processes(plan: &[Planned], rule: &str) -> Figures {
     let (kv, normal, slow) = (
         KV_TOKENS.to_string(),
         SPEED.to_string(),
@@ -200,10 +197,10 @@ fn simulated(plan: &[Planned]) -> [Figures; 3] {
         "--trace",
         &file("trace.jsonl", &trace(plan)),
     ]);
-    for rule in RULES {
+    for (name, rule) in RULES {
         command.args([
             "--config",
-            &file(&format!("{}.yaml", rule.0), &config(&addresses, rule)),
+            &file(&format!("{name}.yaml"), &config(&addresses, rule)),
         ]);
     }
     for (pool, engine) in [("e0", &normal), ("e1", &normal), ("e2", &normal), ("e3", &slow)] {
@@ -242,7 +239,7 @@ fn check(what: &str, [round_robin, least_inflight, auto]: [Figures; 3]) {
 fn processes_rank_the_rules_as_the_simulator_does() {
     let plan = plan();
     let measured = std::thread::scope(|scope| {
-        let threads = RULES.map(|rule| {
+        let threads = RULES.map(|(_, rule)| {
             let plan = &plan;
             scope.spawn(move || on_processes(plan, rule))
         });
@@ -253,7 +250,7 @@ fn processes_rank_the_rules_as_the_simulator_does() {
         "{} requests; seconds to the first token and share of tokens from caches",
         plan.len()
     );
-    for ((name, ..), (real, model)) in RULES.iter().zip(measured.iter().zip(&simulated)) {
+    for ((name, _), (real, model)) in RULES.iter().zip(measured.iter().zip(&simulated)) {
         println!(
             "{name:16} processes {:.2} s, {:.2}   simulator {:.2} s, {:.2}",
             real.first_token, real.hits, model.first_token, model.hits
@@ -261,7 +258,7 @@ fn processes_rank_the_rules_as_the_simulator_does() {
     }
     check("processes", measured);
     check("simulator", simulated);
-    for ((name, ..), (real, model)) in RULES.iter().zip(measured.iter().zip(&simulated)) {
+    for ((name, _), (real, model)) in RULES.iter().zip(measured.iter().zip(&simulated)) {
         let times = real.first_token / model.first_token;
         assert!(
             (0.6..1.6).contains(&times),

@@ -23,6 +23,7 @@ pub mod session_affinity;
 #[cfg(test)]
 pub(crate) mod stage;
 mod unknown;
+mod unseen;
 pub mod zone;
 
 use crate::endpoint::Endpoint;
@@ -323,6 +324,8 @@ pub struct Candidate<'a> {
     pub penalty: f64,
     /// What is believed to be in its cache.
     pub cached: Cached,
+    /// Whether its engine tells all that it caches, whoever sent it.
+    pub cache_told: bool,
     /// Prompt tokens that were sent there of late and were not believed cached.
     pub uncached: Lately,
     /// Its engine: what it last told, and what was sent there.
@@ -387,6 +390,7 @@ impl<'a> Candidates<'a> {
             inflight: endpoint.inflight,
             penalty: self.penalties.get(place).copied().unwrap_or(0.0),
             cached: self.cached.get(place).copied().unwrap_or_default(),
+            cache_told: endpoint.cache_told,
             uncached: endpoint.uncached,
             engine: &endpoint.engine,
             weight: endpoint.effective_weight(self.now).as_f64(),

@@ -21,6 +21,35 @@ pub struct Pool {
     /// What most of its prompts begin with: in blocks of text, and in blocks of tokens.
     pub(crate) common: Common,
     pub(crate) common_exact: Common,
+    /// How many of its prompts go on with a conversation.
+    pub(crate) turns: Turns,
+}
+
+/// Bytes by which questions about one text are known as such: 4,000 tokens.
+const HEAD_BYTES: u64 = 16 << 10;
+
+/// The share of prompts that go on after an answer, of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turns {
+    seen: u16,
+    later: f32,
+}
+
+impl Turns {
+    /// How much of the share a new prompt is.
+    const NEWEST: f32 = 1.0 / 64.0;
+    /// From this share on prompts are taken for turns of conversations: two turns each, or half of all with many.
+    const CONVERSATIONS: f32 = 0.4;
+
+    /// A prompt was sent.
+    pub(crate) fn observe(&mut self, work: &Work) {
+        let Some(opening) = work.opening else { return };
+        // At first all prompts count alike.
+        self.seen = self.seen.saturating_add(1);
+        let newest = Self::NEWEST.max(1.0 / f32::from(self.seen));
+        let later = work.blocks.len() > opening.blocks as usize;
+        self.later += newest * (f32::from(u8::from(later)) - self.later);
+    }
 }
 
 impl Pool {
@@ -35,6 +64,17 @@ impl Pool {
     #[must_use]
     pub fn means(&self) -> &Means {
         &self.means
+    }
+
+    /// Most bytes of a prompt by which requests that share a cache are known, see [`Work::head`]: where most prompts are turns of
+    /// conversations all that opens them, so that no system prompt is too long; else what questions about one text share.
+    #[must_use]
+    pub fn head_bytes(&self) -> u64 {
+        if self.turns.later >= Turns::CONVERSATIONS {
+            u64::MAX
+        } else {
+            HEAD_BYTES
+        }
     }
 }
 
@@ -104,5 +144,35 @@ impl Means {
     /// Tokens of answer of a request of which nothing is known.
     pub(crate) fn usual_output(&self) -> f64 {
         self.output.mean().unwrap_or(OUTPUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prefix::BlockHash;
+    use crate::work::Opening;
+
+    #[test]
+    fn conversations_are_known_by_all_that_opens_them_and_questions_by_their_beginning() {
+        let prompt = |opening: Option<u32>| Work {
+            blocks: (0..10).map(BlockHash).collect(),
+            opening: opening.map(|blocks| Opening {
+                blocks,
+                hash: BlockHash(99),
+            }),
+            ..Work::default()
+        };
+        let mut pool = Pool::default();
+        let see =
+            |pool: &mut Pool, work: &Work, times: u32| (0..times).for_each(|_| pool.turns.observe(work));
+        assert_eq!(pool.head_bytes(), HEAD_BYTES, "nothing is known");
+        see(&mut pool, &prompt(Some(10)), 6);
+        see(&mut pool, &prompt(None), 100);
+        assert_eq!(pool.head_bytes(), HEAD_BYTES, "all begin");
+        see(&mut pool, &prompt(Some(4)), 4);
+        assert_eq!(pool.head_bytes(), u64::MAX, "four of ten go on");
+        see(&mut pool, &prompt(Some(10)), 64);
+        assert_eq!(pool.head_bytes(), HEAD_BYTES, "that was long ago");
     }
 }

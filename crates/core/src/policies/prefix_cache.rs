@@ -1,6 +1,6 @@
 //! Prefers engines that have the beginning of the prompt in their cache, where that saves more than it costs.
 
-use super::{Candidate, Candidates, Home, Request, Scorer, ScorerConfig};
+use super::{Candidate, Candidates, Home, Request, Scorer, ScorerConfig, unseen};
 use crate::explain::Abstained;
 use crate::units::{Size, Span, show_size};
 use crate::work::Needs;
@@ -30,7 +30,12 @@ the only policy: it knows nothing of queues, so pair it with `least_inflight` or
 or have nothing in common, and where the engines do not cache.
 
 The gateway's own account is a guess that follows each engine's cache size where its metrics tell it. An endpoint that refuses
-a connection, or whose counters start again, has lost its cache. Several gateways each know what they sent.
+a connection, or whose counters start again, has lost its cache.
+
+Several gateways each know what they sent. Where engines tell of more requests than this gateway sent them, the score is mixed: what it
+knows counts for the share that it sees, and the rest goes to the engine to which the head of the prompt belongs by rendezvous hashing,
+on all gateways the same, unless its queue is longer than the others'. The head is all before the first answer where most prompts are
+turns of conversations, else at most 16 KiB. So eight gateways that share nothing find nearly as much as one does.
 
 Example: a prompt of 20 blocks, of which engines A, B and C have 12, 2 and 0, with even work: the scores are 0.6, 0.1 and 0. If
 all three have the first 2 and A has 12, they are 0.5, 0 and 0.
@@ -94,7 +99,10 @@ impl ScorerConfig for Config {
     }
 
     fn needs(&self) -> Needs {
-        Needs::BLOCKS.and(Needs::TOKENS).and(Needs::SIGNALS)
+        Needs::BLOCKS
+            .and(Needs::HEAD)
+            .and(Needs::TOKENS)
+            .and(Needs::SIGNALS)
     }
 
     fn build(&self) -> Box<dyn Scorer> {
@@ -107,33 +115,51 @@ struct PrefixCache;
 impl Scorer for PrefixCache {
     fn score(
         &self,
-        _request: &Request<'_>,
+        request: &Request<'_>,
         candidates: &Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
-        let bounds = Bounds::of(candidates);
-        if bounds.blocks_max == 0 {
-            return Err(Abstained::Miss);
+        let unseen = unseen::share(candidates);
+        let home = (unseen > 0.0)
+            .then(|| unseen::home(request, candidates))
+            .flatten();
+        let known = learned(candidates, scores);
+        match home {
+            Some(home) => {
+                let sum = if known { scores.iter().sum() } else { 0.0 };
+                unseen::mix(scores, sum, (home, unseen));
+                Ok(None)
+            }
+            None if known => Ok(None),
+            None => Err(Abstained::Miss),
         }
-        let mut worth = false;
+    }
+}
+
+/// Scores by what this gateway knows of the candidates' caches; false: nobody has any of the prompt.
+fn learned(candidates: &Candidates<'_>, scores: &mut [f64]) -> bool {
+    let bounds = Bounds::of(candidates);
+    if bounds.blocks_max == 0 {
+        return false;
+    }
+    let mut worth = false;
+    for (place, score) in scores.iter_mut().enumerate() {
+        let candidate = candidates.get(place);
+        let more = candidate.cached.blocks.saturating_sub(bounds.blocks_min);
+        *score = if more > 0 && bounds.is_worth(&candidate, candidates) {
+            worth = true;
+            f64::from(more) / f64::from(candidate.cached.of.max(1))
+        } else {
+            0.0
+        };
+    }
+    if !worth {
         for (place, score) in scores.iter_mut().enumerate() {
             let candidate = candidates.get(place);
-            let more = candidate.cached.blocks.saturating_sub(bounds.blocks_min);
-            *score = if more > 0 && bounds.is_worth(&candidate, candidates) {
-                worth = true;
-                f64::from(more) / f64::from(candidate.cached.of.max(1))
-            } else {
-                0.0
-            };
+            *score = bounds.room(&candidate, candidates);
         }
-        if !worth {
-            for (place, score) in scores.iter_mut().enumerate() {
-                let candidate = candidates.get(place);
-                *score = bounds.room(&candidate, candidates);
-            }
-        }
-        Ok(None)
     }
+    true
 }
 
 /// What all candidates are measured by.

@@ -24,8 +24,8 @@ what the user says before the first answer, which all turns of a conversation re
 together, and so do questions about one long document. It is tried last, for any request that has a prompt. Make it longer than
 what all prompts begin with, which would send them all to one endpoint, and shorter than documents about which several ask.
 
-Several gateways: keys and heads have the same home on all of them, while `prefix_cache` knows only what its own gateway sent. Of
-a `bound` each gateway sees its own part, and with a few requests under way in each it moves many; `least_inflight` moves fewer.
+Keys and heads have the same home on all gateways. Of a `bound` each gateway sees its own part, and with a few requests under way in
+each it moves many; `least_inflight` moves fewer.
 
 Example: with three endpoints the shares are 4/7, 2/7 and 1/7 of its weight.
 ";

@@ -35,6 +35,7 @@ impl Scheduler {
             return;
         }
         if let Some(pool) = self.pools.get_mut(pool) {
+            pool.turns.observe(work);
             pool.common.observe(&work.blocks);
             pool.common_exact.observe(&work.exact);
         }

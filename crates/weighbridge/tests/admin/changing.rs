@@ -1,6 +1,6 @@
 //! Draining, resuming, weights by hand.
 
-use super::{SOON, begin_stream, endpoint, gateway, good, run, served_by, stdout, wait_api};
+use super::{SOON, begin_stream, endpoint, gateway, good, in_turn, run, served_by, stdout, wait_api};
 use serde_json::{Value, json};
 use weighbridge_test_engine::client::{Request, StreamClient, chat_stream};
 use weighbridge_test_engine::harness::Gateway;
@@ -96,7 +96,7 @@ fn drain_outlives_a_reload() {
 #[test]
 fn a_weight_by_hand_counts_and_ends_with_its_time() {
     let ups = Upstream::start_all(["a", "b"]);
-    let gateway = gateway(&ups);
+    let gateway = in_turn(&ups);
     let state = patch(&gateway, "a", &json!({"weight": 3, "ttl": "10m"}));
     assert_eq!(
         (&state["weight"], &state["weight_overridden"]),

@@ -106,6 +106,8 @@ fn a_config_is_checked_without_being_taken() {
 
 const ROUTES: &str = "
 routes:
+  - {name: bare, targets: [m]}
+  - {name: agents, targets: [m], preset: agents}
   - name: org/wide@v1
     targets: [{pool: m, weight: 0.25}, {pool: m, name: again, weight: 0.75, order: 2}]
     retry: {max_attempts: 2, on: [connect], budget: {ratio: 0, floor_per_second: 7, window: 10s}}
@@ -136,8 +138,20 @@ fn routes_show_how_they_choose() {
         assert_eq!(route["retry_budget"], json!({"used": 0, "allowed": 70}));
         assert_eq!(route["policies"], Value::Null);
     }
+    for (name, preset, implied) in [("bare", "auto", true), ("agents", "agents", false)] {
+        let route = gateway.api(&format!("/api/routes/{name}"));
+        assert_eq!(
+            (&route["route_by"], &route["preset"], &route["preset_implied"]),
+            (&json!("policy"), &json!(preset), &json!(implied))
+        );
+        assert!(route["policies"].is_object(), "what it stands for: {route}");
+    }
     let route = gateway.api("/api/routes/by-policy");
     assert_eq!(route["route_by"], "policy");
+    assert_eq!(
+        (&route["preset"], &route["preset_implied"]),
+        (&Value::Null, &json!(false))
+    );
     assert_eq!(route["policies"]["session_affinity"]["weight"], 2.0);
     assert_eq!(route["policies"]["least_inflight"]["weight"], 1.0);
     assert!(

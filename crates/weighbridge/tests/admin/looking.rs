@@ -169,7 +169,7 @@ fn routes_show_how_they_choose() {
         .iter()
         .map(|route| &route["name"])
         .collect();
-    assert_eq!(names, ["org/wide@v1", "by-policy"]);
+    assert_eq!(names, ["bare", "agents", "org/wide@v1", "by-policy"]);
     let missing = gateway.api_send("GET", "/api/routes/by-polcy", &json!({}));
     assert_eq!(missing.status, 404);
     assert!(
@@ -181,7 +181,7 @@ fn routes_show_how_they_choose() {
     let pools = gateway.api("/api/pools");
     let shown = &pools["pools"][0];
     assert_eq!((&shown["name"], &shown["kind"]), (&json!("m"), &json!("generic")));
-    assert_eq!(shown["routes"], json!(["org/wide@v1", "by-policy"]));
+    assert_eq!(shown["routes"], json!(["bare", "agents", "org/wide@v1", "by-policy"]));
     assert_eq!(shown["settings"]["health"], false);
     assert_eq!(shown["settings"]["timeouts"]["connect"], "2s");
     let states = shown["endpoints"]

@@ -118,6 +118,20 @@ routes:
 ";
 
 #[test]
+fn routes_show_the_preset_that_stands_behind_their_policies() {
+    let ups = Upstream::start_all(["a", "b"]);
+    let gateway = Gateway::start(binary(), &(pool("m", &ups) + ROUTES));
+    for (name, preset, implied) in [("bare", "auto", true), ("agents", "agents", false)] {
+        let route = gateway.api(&format!("/api/routes/{name}"));
+        assert_eq!(
+            (&route["route_by"], &route["preset"], &route["preset_implied"]),
+            (&json!("policy"), &json!(preset), &json!(implied))
+        );
+        assert!(route["policies"].is_object(), "what it stands for: {route}");
+    }
+}
+
+#[test]
 fn routes_show_how_they_choose() {
     let ups = Upstream::start_all(["a", "b"]);
     let gateway = Gateway::start(binary(), &(pool("m", &ups) + ROUTES));
@@ -137,14 +151,6 @@ fn routes_show_how_they_choose() {
         assert_eq!(route["retry"]["max_attempts"], 2);
         assert_eq!(route["retry_budget"], json!({"used": 0, "allowed": 70}));
         assert_eq!(route["policies"], Value::Null);
-    }
-    for (name, preset, implied) in [("bare", "auto", true), ("agents", "agents", false)] {
-        let route = gateway.api(&format!("/api/routes/{name}"));
-        assert_eq!(
-            (&route["route_by"], &route["preset"], &route["preset_implied"]),
-            (&json!("policy"), &json!(preset), &json!(implied))
-        );
-        assert!(route["policies"].is_object(), "what it stands for: {route}");
     }
     let route = gateway.api("/api/routes/by-policy");
     assert_eq!(route["route_by"], "policy");
@@ -181,7 +187,10 @@ fn routes_show_how_they_choose() {
     let pools = gateway.api("/api/pools");
     let shown = &pools["pools"][0];
     assert_eq!((&shown["name"], &shown["kind"]), (&json!("m"), &json!("generic")));
-    assert_eq!(shown["routes"], json!(["bare", "agents", "org/wide@v1", "by-policy"]));
+    assert_eq!(
+        shown["routes"],
+        json!(["bare", "agents", "org/wide@v1", "by-policy"])
+    );
     assert_eq!(shown["settings"]["health"], false);
     assert_eq!(shown["settings"]["timeouts"]["connect"], "2s");
     let states = shown["endpoints"]

@@ -21,5 +21,6 @@ mod sessions;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod table;
+mod unsaid;
 mod weights;
 mod work;

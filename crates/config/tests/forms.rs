@@ -22,7 +22,6 @@ use std::io::Write as _;
 use std::time::Duration;
 use weighbridge_config::resolved::{Auth, Headers, HttpVersion, Kind, LogRequests, Probe, Usage};
 use weighbridge_config::{diff, masked, refuses_reload};
-use weighbridge_core::presets::Preset;
 use weighbridge_core::spec::{FallbackOn, Protocols, RouteBy, Weight};
 
 #[test]
@@ -39,7 +38,6 @@ fn the_smallest_file_is_a_route_of_its_pool() {
         ("qwen3", 1, 0, true)
     );
     assert_eq!(route.route_by(), RouteBy::Policy);
-    assert_eq!(route.policies, Preset::Auto.policies());
     let names: Vec<&str> = config.pools[0]
         .endpoints
         .iter()

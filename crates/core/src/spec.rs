@@ -369,6 +369,12 @@ impl RouteSpec {
         self.policies.needs().and(self.filters.needs())
     }
 
+    /// Whether weights of endpoints matter to it: policies do not look at them, but for `gpu_load`.
+    #[must_use]
+    pub fn looks_at_weights(&self) -> bool {
+        self.route_by() != RouteBy::Policy || self.policies.gpu_load.is_some()
+    }
+
     /// How this route chooses.
     #[must_use]
     pub fn route_by(&self) -> RouteBy {

@@ -1,6 +1,6 @@
 //! `/api/calibration`: how fast each endpoint of a pool writes, and the weights that follow.
 
-use super::endpoints::parse_ttl;
+use super::endpoints::{parse_ttl, unread_weights};
 use crate::answer::{Answer, Failure, Result};
 use crate::names;
 use crate::table::Call;
@@ -39,13 +39,22 @@ pub(crate) struct Ask {
 pub(crate) struct Shown {
     /// Null: there was none since the gateway started.
     calibration: Option<Calibration>,
+    /// What about the pool makes its weights matter less than somebody may think.
+    warnings: Vec<String>,
+}
+
+/// The answer about the calibration of this pool.
+fn shown(call: &Call<'_>, pool: &str, calibration: Option<Calibration>) -> Result<Answer> {
+    let unread = unread_weights(&call.served.admin.gateway.snapshot(), pool);
+    Answer::json(&Shown {
+        calibration,
+        warnings: unread.into_iter().collect(),
+    })
 }
 
 pub(crate) fn newest(call: &Call<'_>) -> Result<Answer> {
     let (pool, _) = find(call)?;
-    Answer::json(&Shown {
-        calibration: call.served.admin.gateway.calibration(&pool),
-    })
+    shown(call, &pool, call.served.admin.gateway.calibration(&pool))
 }
 
 pub(crate) fn begin(call: &Call<'_>) -> Result<Answer> {
@@ -72,9 +81,7 @@ pub(crate) fn begin(call: &Call<'_>) -> Result<Answer> {
     let order = order(pool.clone(), &ask, usual).map_err(Failure::bad)?;
     tracing::info!(%pool, apply = order.apply, "calibration begins");
     match gateway.calibrate(order) {
-        Ok(calibration) => Answer::json(&Shown {
-            calibration: Some(calibration),
-        }),
+        Ok(calibration) => shown(call, &pool, Some(calibration)),
         Err(Refused::Running) => Err(Failure::new(
             StatusCode::CONFLICT,
             format!("the pool `{pool}` is being calibrated; GET the same path for how that goes"),

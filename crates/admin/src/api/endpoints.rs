@@ -9,9 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 use weighbridge_config::parse_duration;
 use weighbridge_core::event::Control;
-use weighbridge_core::spec::Weight;
+use weighbridge_core::spec::{RouteSpec, Weight};
 use weighbridge_gateway::admin_view::{EndpointShown, endpoints};
 use weighbridge_gateway::service::Service;
+use weighbridge_gateway::snapshot::Snapshot;
 
 /// All endpoints.
 #[derive(Serialize, JsonSchema)]
@@ -84,12 +85,26 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
         .ok_or_else(gone)?;
     let warnings = match command {
         Control::Drain => before.lost(gateway),
+        Control::Weight { weight: Some(_), .. } => {
+            unread_weights(&gateway.snapshot(), &pool).into_iter().collect()
+        }
         _ => Vec::new(),
     };
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
     Answer::json(&Shown { endpoint, warnings })
+}
+
+/// What to say of weights in a pool at which none of its routes looks.
+pub(super) fn unread_weights(snapshot: &Snapshot, pool: &str) -> Option<String> {
+    let config = &snapshot.config;
+    let place = config.pools.iter().position(|other| *other.name == *pool)?;
+    let over = |route: &&RouteSpec| route.targets.iter().any(|target| target.pool == place);
+    let mut routes = config.fleet.routes.iter().filter(over);
+    (!routes.any(RouteSpec::looks_at_weights)).then(|| {
+        format!("the routes over the pool `{pool}` choose by policies, which do not look at weights of endpoints; `route_by: round_robin` does")
+    })
 }
 
 const EXAMPLES: &str =

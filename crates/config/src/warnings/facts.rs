@@ -5,7 +5,7 @@ use crate::resolve::Resolved;
 use crate::resolve::choice::differ;
 use crate::yaml::{NodeId, Tree};
 use weighbridge_core::gpus;
-use weighbridge_core::spec::{Picker, RouteBy, RouteSpec};
+use weighbridge_core::spec::{Picker, RouteSpec};
 
 /// Warns of policies of a route whose facts no pool and no target tells, and of one that must not choose alone.
 pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
@@ -77,9 +77,9 @@ fn mixes(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {
 pub(crate) fn unread_weights(reader: &mut Reader<'_>, routes: &[RouteSpec], pools: &[Resolved]) {
     for (index, pool) in pools.iter().enumerate() {
         let over = |route: &&RouteSpec| route.targets.iter().any(|target| target.pool == index);
-        let looks =
-            |route: &RouteSpec| route.route_by() != RouteBy::Policy || route.policies.gpu_load.is_some();
-        if !(pool.weighs() || differ(&pool.spec)) || routes.iter().filter(over).any(looks) {
+        if !(pool.weighs() || differ(&pool.spec))
+            || routes.iter().filter(over).any(RouteSpec::looks_at_weights)
+        {
             continue;
         }
         let keys = ["weight", "calibrate", "endpoints", "discovery"];

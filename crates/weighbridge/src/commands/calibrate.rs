@@ -74,10 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             false => output(&format!("{pool}: the weights are those of the config again\n")),
         };
     }
+    let warnings = begun["warnings"].clone();
     let found = wait(&api, &path, begun)?;
     match args.json {
         true => output(&format!("{found}\n"))?,
-        false => output(&show(&found, args))?,
+        false => output(&(show(&found, args) + &warned(&warnings)))?,
     }
     failures(&found)
 }
@@ -179,6 +180,15 @@ fn show(found: &Value, args: &Args) -> String {
         (false, false) => "Weights are relative, so it takes two endpoints to propose any.\n".to_owned(),
     };
     format!("{}\n{last}", table.text())
+}
+
+/// What the gateway warns of, a line each.
+fn warned(warnings: &Value) -> String {
+    let warnings = warnings.as_array().into_iter().flatten();
+    let lines = warnings.filter_map(|warning| warning.as_str());
+    lines
+        .map(|warning| format!("warning: {}\n", printable(warning)))
+        .collect()
 }
 
 /// A weight with all of its decimals.

@@ -1,6 +1,6 @@
 //! Draining, resuming, weights by hand.
 
-use super::{SOON, begin_stream, endpoint, gateway, good, run, served_by, stdout, wait_api};
+use super::{SOON, begin_stream, endpoint, gateway, good, in_turn, run, served_by, stdout, wait_api};
 use serde_json::{Value, json};
 use weighbridge_test_engine::client::{Request, StreamClient, chat_stream};
 use weighbridge_test_engine::harness::Gateway;
@@ -96,7 +96,7 @@ fn drain_outlives_a_reload() {
 #[test]
 fn a_weight_by_hand_counts_and_ends_with_its_time() {
     let ups = Upstream::start_all(["a", "b"]);
-    let gateway = gateway(&ups);
+    let gateway = in_turn(&ups);
     let state = patch(&gateway, "a", &json!({"weight": 3, "ttl": "10m"}));
     assert_eq!(
         (&state["weight"], &state["weight_overridden"]),
@@ -112,6 +112,9 @@ fn a_weight_by_hand_counts_and_ends_with_its_time() {
     let served = next(&gateway, 8);
     assert_eq!(served.iter().filter(|name| *name == "a").count(), 4, "{served:?}");
 
+    let answer = gateway.api_send("PATCH", "/api/endpoints/m/a", &json!({"weight": 1}));
+    assert_eq!(answer.json()["warnings"], json!([]));
+    patch(&gateway, "a", &json!({"weight": null}));
     let state = patch(&gateway, "b", &json!({"weight": 2.5}));
     assert_eq!(
         (&state["weight"], &state["weight_until"]),
@@ -121,6 +124,27 @@ fn a_weight_by_hand_counts_and_ends_with_its_time() {
     assert_eq!(
         (&state["weight"], &state["weight_overridden"]),
         (&json!(1.0), &json!(false))
+    );
+}
+
+#[test]
+fn a_weight_at_which_no_route_looks_is_set_and_told_of() {
+    let ups = Upstream::start_all(["a", "b"]);
+    let gateway = gateway(&ups);
+    let answer = gateway.api_send("PATCH", "/api/endpoints/m/a", &json!({"weight": 3}));
+    let warnings = answer.json()["warnings"].to_string();
+    assert!(
+        warnings.contains("the pool `m` choose by policies") && warnings.contains("`route_by: round_robin`"),
+        "{warnings}"
+    );
+    assert_eq!(endpoint(&gateway, "a")["weight"], 3.0);
+    let shown = good(&run(
+        &gateway,
+        &["calibrate", "--pool", "m", "--requests", "1", "--tokens", "16"],
+    ));
+    assert!(
+        shown.contains("\nwarning: the routes over the pool `m` choose by policies"),
+        "{shown}"
     );
 }
 

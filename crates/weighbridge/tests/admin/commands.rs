@@ -19,7 +19,7 @@ fn status_prints_routes_and_endpoints() {
         "ready, up ",
         "1 request running",
         "generation 0",
-        "round_robin",
+        "policy (auto)",
         "1/2",
         "drained by hand",
     ] {

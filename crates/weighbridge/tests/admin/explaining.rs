@@ -57,7 +57,7 @@ fn what_is_explained_is_what_happens() {
 #[test]
 fn asking_sends_nothing_and_moves_no_turn() {
     let ups = Upstream::start_all(["a", "b"]);
-    let gateway = super::gateway(&ups);
+    let gateway = super::in_turn(&ups);
     for _ in 0..2 {
         let first = super::served_by(&gateway, "m");
         let told: Vec<Value> = (0..5)

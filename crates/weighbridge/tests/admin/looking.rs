@@ -106,6 +106,8 @@ fn a_config_is_checked_without_being_taken() {
 
 const ROUTES: &str = "
 routes:
+  - {name: bare, targets: [m]}
+  - {name: agents, targets: [m], preset: agents}
   - name: org/wide@v1
     targets: [{pool: m, weight: 0.25}, {pool: m, name: again, weight: 0.75, order: 2}]
     retry: {max_attempts: 2, on: [connect], budget: {ratio: 0, floor_per_second: 7, window: 10s}}
@@ -114,6 +116,20 @@ routes:
     policies: {session_affinity: {weight: 2}, least_inflight: {}}
     fallback: [{route: org/wide@v1, on: [unavailable]}]
 ";
+
+#[test]
+fn routes_show_the_preset_that_stands_behind_their_policies() {
+    let ups = Upstream::start_all(["a", "b"]);
+    let gateway = Gateway::start(binary(), &(pool("m", &ups) + ROUTES));
+    for (name, preset, implied) in [("bare", "auto", true), ("agents", "agents", false)] {
+        let route = gateway.api(&format!("/api/routes/{name}"));
+        assert_eq!(
+            (&route["route_by"], &route["preset"], &route["preset_implied"]),
+            (&json!("policy"), &json!(preset), &json!(implied))
+        );
+        assert!(route["policies"].is_object(), "what it stands for: {route}");
+    }
+}
 
 #[test]
 fn routes_show_how_they_choose() {
@@ -138,6 +154,10 @@ fn routes_show_how_they_choose() {
     }
     let route = gateway.api("/api/routes/by-policy");
     assert_eq!(route["route_by"], "policy");
+    assert_eq!(
+        (&route["preset"], &route["preset_implied"]),
+        (&Value::Null, &json!(false))
+    );
     assert_eq!(route["policies"]["session_affinity"]["weight"], 2.0);
     assert_eq!(route["policies"]["least_inflight"]["weight"], 1.0);
     assert!(
@@ -155,7 +175,7 @@ fn routes_show_how_they_choose() {
         .iter()
         .map(|route| &route["name"])
         .collect();
-    assert_eq!(names, ["org/wide@v1", "by-policy"]);
+    assert_eq!(names, ["bare", "agents", "org/wide@v1", "by-policy"]);
     let missing = gateway.api_send("GET", "/api/routes/by-polcy", &json!({}));
     assert_eq!(missing.status, 404);
     assert!(
@@ -167,7 +187,10 @@ fn routes_show_how_they_choose() {
     let pools = gateway.api("/api/pools");
     let shown = &pools["pools"][0];
     assert_eq!((&shown["name"], &shown["kind"]), (&json!("m"), &json!("generic")));
-    assert_eq!(shown["routes"], json!(["org/wide@v1", "by-policy"]));
+    assert_eq!(
+        shown["routes"],
+        json!(["bare", "agents", "org/wide@v1", "by-policy"])
+    );
     assert_eq!(shown["settings"]["health"], false);
     assert_eq!(shown["settings"]["timeouts"]["connect"], "2s");
     let states = shown["endpoints"]

@@ -34,6 +34,12 @@ fn gateway(upstreams: &[Upstream]) -> Gateway {
     Gateway::start(binary(), &pool("m", upstreams))
 }
 
+/// The same, whose requests take turns.
+fn in_turn(upstreams: &[Upstream]) -> Gateway {
+    let config = pool("m", upstreams).replace("name: m,", "name: m, route_by: round_robin,");
+    Gateway::start(binary(), &config)
+}
+
 /// A pool of the config, its endpoints named after the upstreams.
 fn pool(name: &str, upstreams: &[Upstream]) -> String {
     let endpoints: Vec<String> = upstreams

@@ -8,7 +8,7 @@ use weighbridge_test_engine::harness::Gateway;
 fn gateway(upstream: &Upstream, more: &str) -> Gateway {
     let url = upstream.url();
     let config = format!(
-        "pools:\n  - {{name: m, health: false, {more}endpoints: [{{name: a, url: \"{url}\", ranks: 3}}]}}\n"
+        "pools:\n  - {{name: m, health: false, route_by: round_robin, {more}endpoints: [{{name: a, url: \"{url}\", ranks: 3}}]}}\n"
     );
     Gateway::start(binary(), &config)
 }

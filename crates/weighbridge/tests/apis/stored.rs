@@ -15,7 +15,11 @@ keys:
 ";
 
 fn serving(upstreams: &[&Upstream]) -> Gateway {
-    gateway(&format!("pools:\n{}", pool("m", upstreams, &[])))
+    // Each engine has a turn, so that each has made what is asked for.
+    gateway(&format!(
+        "pools:\n{}",
+        pool("m", upstreams, &["route_by: round_robin"])
+    ))
 }
 
 fn create(gateway: &Gateway, more: &str) -> Request {

@@ -48,7 +48,7 @@ fn a8_an_address_that_was_replaced_is_left_when_its_time_is_over() {
     let engines = engines(3);
     let dns = DnsServer::start();
     say(&dns, 1, &[1, 2]);
-    let gateway = gateway(&by_name(&dns, engines[0].port(), ("", "")));
+    let gateway = gateway(&by_name(&dns, engines[0].port(), ("", ", route_by: round_robin")));
     wait_serving(&gateway, engines[0].port(), &[1, 2]);
     say(&dns, 1, &[2, 3]);
     wait_serving(&gateway, engines[0].port(), &[2, 3]);
@@ -64,7 +64,11 @@ fn a8_a_name_server_that_fails_takes_nothing_away() {
     let port = engines[0].port();
     let dns = DnsServer::start();
     say(&dns, 0, &[1, 2]);
-    let gateway = gateway(&by_name(&dns, port, (", ttl_max: 200ms", "")));
+    let gateway = gateway(&by_name(
+        &dns,
+        port,
+        (", ttl_max: 200ms", ", route_by: round_robin"),
+    ));
     wait_serving(&gateway, port, &[1, 2]);
     for (said, told) in [
         (Said::ServFail, "the name server says"),
@@ -143,7 +147,7 @@ fn services_bring_ports_weights_and_priorities() {
         Said::Records(vec![service(5, 30, 1), service(5, 10, 2), service(9, 50, 3)]),
     );
     let gateway = gateway(&format!(
-        "pools:\n  - name: p\n    discovery: {{dns: {{name: {name}, resolver: \"{}\", ttl_min: 100ms}}}}\n    health: false\n    ramp: 0s\n",
+        "pools:\n  - name: p\n    discovery: {{dns: {{name: {name}, resolver: \"{}\", ttl_min: 100ms}}}}\n    health: false\n    ramp: 0s\n    route_by: round_robin\n",
         dns.address()
     ));
     let port = engines[0].port();

@@ -30,7 +30,7 @@ fn six() -> Six {
         .map(|upstream| format!("[::1]:{}", upstream.port()));
     let health = "health: {type: http, path: /health, interval: 100ms, unhealthy_after: 1, healthy_after: 1}";
     let gateway = gateway(&format!(
-        "pools:\n  - {{name: m, endpoints: [\"{}\", \"{}/v1\"], {health}}}\n",
+        "pools:\n  - {{name: m, route_by: round_robin, endpoints: [\"{}\", \"{}/v1\"], {health}}}\n",
         engines[0].url(),
         engines[1].url()
     ));

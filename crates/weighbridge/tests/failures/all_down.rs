@@ -34,6 +34,7 @@ fn fail3_all_cooling_is_a_429_with_the_soonest_return() {
     assert_eq!((first.status, retry_after(&first)), (429, 4), "{}", first.text());
     assert!(first.elapsed < Duration::from_secs(3), "{:?}", first.elapsed);
     assert_eq!((a.posts().len(), b.posts().len()), (1, 1), "one attempt each");
+    assert!(eventually(SOON, || b.posts()[0].ended().is_some()));
     let asked_at = b.posts()[0].ended().unwrap();
     let mut waits = vec![4];
     let back = loop {

@@ -8,7 +8,7 @@ use weighbridge_test_engine::harness::{Gateway, Signal};
 use weighbridge_test_engine::{Upstream, eventually, par};
 
 /// Four engines under each way of choosing that looks at load.
-fn ways(upstreams: &[&Upstream]) -> [String; 4] {
+fn ways(upstreams: &[&Upstream]) -> [String; 5] {
     let pool_of_four = pool("p", upstreams, &[]);
     let pools: String = upstreams
         .iter()
@@ -18,10 +18,11 @@ fn ways(upstreams: &[&Upstream]) -> [String; 4] {
     let names = names.join(", ");
     [
         format!("pools:\n{pool_of_four}routes: [{{name: r, targets: [p]}}]\n"),
+        format!("pools:\n{pool_of_four}routes: [{{name: r, targets: [p], route_by: round_robin}}]\n"),
         format!(
             "pools:\n{pool_of_four}routes: [{{name: r, targets: [p], policies: {{least_inflight: {{}}}}}}]\n"
         ),
-        format!("pools:\n{pools}routes: [{{name: r, targets: [{names}]}}]\n"),
+        format!("pools:\n{pools}routes: [{{name: r, targets: [{names}], route_by: round_robin}}]\n"),
         format!(
             "pools:\n{pools}routes: [{{name: r, targets: [{names}], policies: {{least_inflight: {{}}}}}}]\n"
         ),
@@ -94,7 +95,7 @@ fn in_the_first_second(upstreams: &[&Upstream], since: Instant) -> usize {
 #[test]
 fn lb5_a_newcomer_gets_at_most_twice_its_share_at_first() {
     let [a, b, c, d] = Upstream::start_all(["A", "B", "C", "D"]);
-    for policies in ["", ", policies: {least_inflight: {}}"] {
+    for policies in ["", ", route_by: round_robin", ", policies: {least_inflight: {}}"] {
         let yaml = |all: &[&Upstream]| {
             format!(
                 "pools:\n{}routes: [{{name: r, targets: [p]{policies}}}]\n",

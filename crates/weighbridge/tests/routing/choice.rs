@@ -12,7 +12,7 @@ fn a_later_order_serves_only_when_no_earlier_one_can() {
     let [a, b, c] = Upstream::start_all(["A", "B", "C"]);
     let pools = pool("first", &[&a, &b], &[]) + &pool("second", &[&c], &[]);
     let gateway = gateway(&format!(
-        "pools:\n{pools}routes: [{{name: r, targets: [{{pool: second, order: 2}}, {{pool: first, order: 1}}]}}]\n"
+        "pools:\n{pools}routes: [{{name: r, route_by: round_robin, targets: [{{pool: second, order: 2}}, {{pool: first, order: 1}}]}}]\n"
     ));
     let names = || {
         let answers = send_all(&gateway, (0..10).map(|_| ask(&gateway, "r")));

@@ -39,7 +39,8 @@ fn yaml([a, b, c]: [&Upstream; 3]) -> String {
     format!(
         "pools:\n{pools}  - {{name: two, kind: openai, endpoints: [\"{}\", \"{}\"], api_keys: [one, two], {cooldown}}}\n\
          routes:\n  \
-         - {{name: turns, targets: [A, B, C], retry: {{on: [connect, \"429\", \"500\", timeout], move_on_after: 200ms}}}}\n  \
+         - {{name: bare, targets: [A, B, C]}}\n  \
+         - {{name: turns, targets: [A, B, C], route_by: round_robin, retry: {{on: [connect, \"429\", \"500\", timeout], move_on_after: 200ms}}}}\n  \
          - {{name: shares, targets: [{{pool: A, weight: 2}}, {{pool: B, weight: 1}}, {{pool: C, weight: 0.5}}]}}\n  \
          - {{name: sums, targets: [A, B, two], policies: {{session_affinity: {{}}, least_inflight: {{weight: 1.5}}}}, fallback: [turns]}}\n  \
          - {{name: keys, targets: [two], fallback: [shares]}}\n",
@@ -66,7 +67,7 @@ const MODES: [&str; 12] = [
 fn mixed_load(gateway: &Gateway) {
     par(6, |client| {
         for (round, mode) in (0..).zip(MODES.iter().cycle().take(36)) {
-            let model = ["turns", "shares", "sums", "keys"][(client + round) % 4];
+            let model = ["turns", "shares", "sums", "keys", "bare"][(client + round) % 5];
             let text = format!("[[mock:{mode}]]");
             let url = gateway.url("/v1/chat/completions");
             let request = match round % 3 {

@@ -22,5 +22,6 @@ mod sessions;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod table;
+mod unsaid;
 mod weights;
 mod work;

@@ -6,7 +6,7 @@ use weighbridge_test_engine::Upstream;
 fn three(upstreams: &[&Upstream], one_pool: bool) -> String {
     if one_pool {
         return format!(
-            "pools:\n{}routes: [{{name: r, targets: [p]}}]\n",
+            "pools:\n{}routes: [{{name: r, targets: [p], route_by: round_robin}}]\n",
             pool("p", upstreams, &[])
         );
     }
@@ -14,7 +14,7 @@ fn three(upstreams: &[&Upstream], one_pool: bool) -> String {
         .iter()
         .map(|upstream| pool(upstream.name(), &[upstream], &[]))
         .collect();
-    format!("pools:\n{pools}routes: [{{name: r, targets: [A, B, C]}}]\n")
+    format!("pools:\n{pools}routes: [{{name: r, targets: [A, B, C], route_by: round_robin}}]\n")
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a12_targets_take_turns_whatever_their_sizes() {
     let [a, b, c, d] = Upstream::start_all(["A", "B", "C", "D"]);
     let pools = pool("one", &[&a], &[]) + &pool("three", &[&b, &c, &d], &[]);
     let gateway = gateway(&format!(
-        "pools:\n{pools}routes: [{{name: r, targets: [one, three]}}]\n"
+        "pools:\n{pools}routes: [{{name: r, targets: [one, three], route_by: round_robin}}]\n"
     ));
     let answers = send_all(&gateway, (0..60).map(|_| ask(&gateway, "r")));
     let names = served(&answers);

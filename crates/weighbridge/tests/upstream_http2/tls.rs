@@ -188,7 +188,7 @@ fn a_request_goes_elsewhere_where_an_engine_misses_a_client_certificate() {
     let other = Upstream::start("B");
     for http in ["auto", "1"] {
         let config = secure.config("ca.pem", ("", &format!(", http: {http}")));
-        let both = format!("endpoints: ['{}', ", other.url());
+        let both = format!("route_by: round_robin, endpoints: ['{}', ", other.url());
         let gateway = single_on(&config.replace("endpoints: [", &both));
         for _ in 0..4 {
             let answer = ask(&gateway);

@@ -80,8 +80,16 @@ fn shape(spec: &mut Spec, (by, load): (u32, f64)) {
         short(&mut stage.duration);
         stage.rate *= load;
     });
-    let rate = spec.arrivals.iter_mut().filter_map(|arrivals| arrivals.rate.as_mut());
+    let rate = spec
+        .arrivals
+        .iter_mut()
+        .filter_map(|arrivals| arrivals.rate.as_mut());
     rate.for_each(|rate| *rate *= load);
+    let loops = spec
+        .components
+        .iter_mut()
+        .filter_map(|component| component.closed_loop.as_mut());
+    loops.for_each(|workers| workers.requests = workers.requests.div_ceil(by.max(1)));
 }
 
 /// Seeds of the slice that nothing was tuned on start here.
@@ -116,7 +124,10 @@ fn half(
     };
     let count = half / bench.cut.max(1) as usize;
     workload.requests = workload.requests.into_iter().skip(from).take(count).collect();
-    let start = workload.requests.first().map_or(Duration::ZERO, |request| request.at);
+    let start = workload
+        .requests
+        .first()
+        .map_or(Duration::ZERO, |request| request.at);
     for request in &mut workload.requests {
         request.at = request.at.saturating_sub(start);
         request.class = 0;

@@ -1,9 +1,9 @@
 //! Everything that the documents say of rules, from runs to text.
 
 mod chart;
-mod numbers;
 pub mod page;
 mod presets;
+mod stands_for;
 mod tables;
 
 use crate::capacity::{self, Capacity};
@@ -19,6 +19,8 @@ use weighbridge_core::presets::Preset;
 /// What all runs amount to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Evidence {
+    /// Whether everything was run, so that it may stand in the documents.
+    pub whole: bool,
     /// Each case with all rules.
     pub contests: Vec<Contest>,
     /// The work that nobody waits for, with all rules.
@@ -59,7 +61,10 @@ impl Evidence {
     /// # Errors
     /// The data is not there, or a bug of the lab or the simulator.
     pub fn gather(scope: &Scope, parts: Parts, progress: &dyn Fn(&str)) -> Result<Self, TrialError> {
-        let mut evidence = Self::default();
+        let mut evidence = Self {
+            whole: scope.is_whole() && parts == Parts::ALL,
+            ..Self::default()
+        };
         let count = scope.cases.len();
         for (place, case) in scope.cases.iter().enumerate() {
             progress(&format!("case {} of {count}: {}", place + 1, case.name));
@@ -103,6 +108,12 @@ impl Evidence {
     #[must_use]
     pub fn section(&self) -> String {
         tables::section(self)
+    }
+
+    /// What presets stand for, for `docs/choosing.md`.
+    #[must_use]
+    pub fn presets() -> String {
+        stands_for::table()
     }
 
     /// The tables of the cases and the gates alone, for a terminal.

@@ -10,6 +10,7 @@ pub mod capacity;
 pub mod contest;
 pub mod evidence;
 pub mod gates;
+mod numbers;
 pub mod rules;
 pub mod sensitivity;
 pub mod sweep;

@@ -83,8 +83,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
-    let (evidence, whole) = match &cli.from {
-        Some(file) => (read(file)?, true),
+    let evidence = match &cli.from {
+        Some(file) => read(file)?,
         None => gather(cli)?,
     };
     if let Some(file) = &cli.json {
@@ -93,23 +93,20 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     }
     println!("{}", evidence.summary());
     let documents = Documents::new();
-    match (cli.check, whole) {
-        (true, whole) => documents.check(&evidence, whole),
+    match (cli.check, evidence.whole) {
+        (true, _) => documents.check(&evidence),
         (false, true) => documents.write(&evidence),
         (false, false) => {
-            for (name, _) in evidence.plots() {
-                eprintln!("{name} is not written: only a part was run");
-            }
+            eprintln!("only a part was run, so the documents stay as they are");
             Ok(())
         }
     }
 }
 
-/// Runs what was asked for; the second: whether that was everything.
-fn gather(cli: &Cli) -> Result<(Evidence, bool), Failure> {
+/// Runs what was asked for.
+fn gather(cli: &Cli) -> Result<Evidence, Failure> {
     let scope = scope(cli)?;
-    let whole = scope.is_whole();
-    let parts = match whole {
+    let parts = match scope.is_whole() {
         true => Parts::ALL,
         false => Parts {
             capacity: cli.capacity,
@@ -124,7 +121,7 @@ fn gather(cli: &Cli) -> Result<(Evidence, bool), Failure> {
         error => Failure::Failed(error.to_string()),
     })?;
     progress("done");
-    Ok((evidence, whole))
+    Ok(evidence)
 }
 
 fn scope(cli: &Cli) -> Result<Scope, Failure> {
@@ -161,7 +158,8 @@ fn root() -> PathBuf {
 
 /// What the lab writes.
 struct Documents {
-    page: PathBuf,
+    policies: PathBuf,
+    choosing: PathBuf,
     plots: PathBuf,
 }
 
@@ -169,51 +167,56 @@ impl Documents {
     fn new() -> Self {
         let docs = root().join("docs");
         Self {
-            page: docs.join("policies.md"),
+            policies: docs.join("policies.md"),
+            choosing: docs.join("choosing.md"),
             plots: docs.join("plots"),
         }
     }
 
+    /// Each file with what is to stand in it.
+    fn wanted(&self, evidence: &Evidence) -> Result<Vec<(PathBuf, String)>, Failure> {
+        let sections = [
+            (&self.policies, page::EVIDENCE, evidence.section()),
+            (&self.choosing, page::PRESETS, Evidence::presets()),
+        ];
+        let mut wanted = Vec::new();
+        for (file, markers, section) in sections {
+            let replaced = markers.replaced(&text(file)?, &section);
+            wanted.push((file.clone(), replaced.map_err(bad(file))?));
+        }
+        let plots = evidence.plots().into_iter();
+        wanted.extend(plots.map(|(name, plot)| (self.plots.join(name), plot)));
+        Ok(wanted)
+    }
+
     fn write(&self, evidence: &Evidence) -> Result<(), Failure> {
-        let page = text(&self.page)?;
-        let replaced = page::replaced(&page, &evidence.section());
-        write(
-            &self.page,
-            &replaced.map_err(|error| Failure::BadInput(format!("{}: {error}", self.page.display())))?,
-        )?;
         std::fs::create_dir_all(&self.plots)
             .map_err(|error| Failure::Failed(format!("{}: {error}", self.plots.display())))?;
-        for (name, plot) in evidence.plots() {
-            write(&self.plots.join(name), &plot)?;
+        for (file, text) in self.wanted(evidence)? {
+            write(&file, &text)?;
+            eprintln!("written: {}", file.display());
         }
-        eprintln!("written: {}, {}", self.page.display(), self.plots.display());
         Ok(())
     }
 
     /// Gates that are said to be met must be met; and where everything was run, all that is said must be so.
-    fn check(&self, evidence: &Evidence, whole: bool) -> Result<(), Failure> {
-        let page = text(&self.page)?;
-        let said = page::section(&page)
-            .map_err(|error| Failure::BadInput(format!("{}: {error}", self.page.display())))?;
-        let before = page::gates(said);
+    fn check(&self, evidence: &Evidence) -> Result<(), Failure> {
+        let page = text(&self.policies)?;
+        let before = page::gates(page::EVIDENCE.section(&page).map_err(bad(&self.policies))?);
         let mut problems: Vec<String> = gates::lost(&before, &evidence.gates)
             .into_iter()
             .map(|gate| format!("said to be met and is not: {}: {}", gate.asks, gate.measured))
             .collect();
-        if whole {
-            let mut files = vec![(self.page.clone(), said.to_owned(), evidence.section())];
-            for (name, plot) in evidence.plots() {
-                let file = self.plots.join(name);
-                files.push((file.clone(), text(&file)?, plot));
-            }
-            for (file, is, now) in files {
-                if let Some((line, is, now)) = page::difference(&is, &now) {
-                    problems.push(format!(
-                        "{}: is not what comes out; the first difference is in line {line} of what the lab writes:\n  is  {is}\n  now {now}\n  \
-                         `cargo xtask lab` writes it anew",
-                        file.display()
-                    ));
-                }
+        let wanted = match evidence.whole {
+            true => self.wanted(evidence)?,
+            false => Vec::new(),
+        };
+        for (file, now) in wanted {
+            if let Some((line, is, now)) = page::difference(&text(&file)?, &now) {
+                problems.push(format!(
+                    "{}:{line}: is not what comes out; `cargo xtask lab` writes it anew\n  is  {is}\n  now {now}",
+                    file.display()
+                ));
             }
         }
         match problems.is_empty() {
@@ -223,15 +226,20 @@ impl Documents {
     }
 }
 
+/// The error of reading `file`.
+fn bad<E: std::fmt::Display>(file: &Path) -> impl FnOnce(E) -> Failure {
+    move |error| Failure::BadInput(format!("{}: {error}", file.display()))
+}
+
 fn read(file: &Path) -> Result<Evidence, Failure> {
     let read: Result<Evidence, _> = serde_json::from_str(&text(file)?);
-    let mut evidence = read.map_err(|error| Failure::BadInput(format!("{}: {error}", file.display())))?;
+    let mut evidence = read.map_err(bad(file))?;
     evidence.judge();
     Ok(evidence)
 }
 
 fn text(file: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(file).map_err(|error| Failure::BadInput(format!("{}: {error}", file.display())))
+    std::fs::read_to_string(file).map_err(bad(file))
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {

@@ -84,7 +84,7 @@ pub fn sensitivity(scope: &Scope, preset: Preset, cases: &[Case]) -> Result<Sens
         preset: preset.as_str().to_owned(),
         cases: cases.iter().map(|case| case.name.to_owned()).collect(),
         base: Vec::new(),
-        variants: rules.iter().skip(1).map(|rule| nothing_yet(rule)).collect(),
+        variants: rules.iter().skip(1).map(nothing_yet).collect(),
     };
     for case in cases {
         let outcomes = outcomes(scope, (case, Slice::Tuned), &rules)?;

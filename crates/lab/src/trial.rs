@@ -66,6 +66,8 @@ pub struct Outcome {
     pub lost: f64,
     /// Tokens of answers per second, from the first request to the end of the last.
     pub tokens_per_second: f64,
+    /// Tokens of answers per second in which a GPU computed.
+    pub tokens_per_busy_second: f64,
 }
 
 /// Why a trial failed.
@@ -165,6 +167,7 @@ impl Outcome {
             busiest: summary.fleet.uncached_busiest_over_mean.unwrap_or_default(),
             lost: share(served.requests - served.answered, served.requests),
             tokens_per_second: served.output_tokens_per_second,
+            tokens_per_busy_second: per_busy_second(summary),
         }
     }
 
@@ -186,7 +189,17 @@ impl Outcome {
             busiest: mean(|outcome| outcome.busiest),
             lost: mean(|outcome| outcome.lost),
             tokens_per_second: mean(|outcome| outcome.tokens_per_second),
+            tokens_per_busy_second: mean(|outcome| outcome.tokens_per_busy_second),
         }
+    }
+}
+
+/// Tokens of answers over the seconds in which GPUs computed; 0 where none did.
+fn per_busy_second(summary: &Summary) -> f64 {
+    let busy = summary.fleet.gpu_seconds * summary.fleet.busy_share.unwrap_or_default();
+    match busy > 0.0 {
+        true => summary.served.output_tokens_per_second * summary.fleet.duration_seconds / busy,
+        false => 0.0,
     }
 }
 

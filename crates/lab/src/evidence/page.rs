@@ -1,38 +1,59 @@
-//! The place of the evidence in a document.
+//! The places of what the lab writes in documents.
 
 use crate::gates::Gate;
 
-/// Begins the section.
-pub const BEGIN: &str = "<!-- evidence: begin -->";
-/// Ends it.
-pub const END: &str = "<!-- evidence: end -->";
+/// The lines between which a document is written by the lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Markers {
+    /// Begins the section.
+    pub begin: &'static str,
+    /// Ends it.
+    pub end: &'static str,
+}
 
-/// Why a document cannot take the evidence, or is not what it should be.
+/// Those of the evidence, in `docs/policies.md`.
+pub const EVIDENCE: Markers = Markers {
+    begin: "<!-- evidence: begin -->",
+    end: "<!-- evidence: end -->",
+};
+
+/// Those of what presets stand for, in `docs/choosing.md`.
+pub const PRESETS: Markers = Markers {
+    begin: "<!-- presets: begin -->",
+    end: "<!-- presets: end -->",
+};
+
+/// A document has no place for what is to be written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PageError {
-    /// A marker is not there.
-    #[error("no line {0:?}; the evidence is written between {BEGIN:?} and {END:?}")]
-    Marker(&'static str),
+#[error("no line {missing:?}, which says where to write")]
+pub struct NoMarker {
+    missing: &'static str,
 }
 
-/// What stands between the markers.
-///
-/// # Errors
-/// A marker is not there.
-pub fn section(page: &str) -> Result<&str, PageError> {
-    let (_, after) = page.split_once(BEGIN).ok_or(PageError::Marker(BEGIN))?;
-    let (section, _) = after.split_once(END).ok_or(PageError::Marker(END))?;
-    Ok(section)
-}
+impl Markers {
+    /// What stands between them.
+    ///
+    /// # Errors
+    /// One of them is not there.
+    pub fn section(self, page: &str) -> Result<&str, NoMarker> {
+        self.split(page).map(|[_, section, _]| section)
+    }
 
-/// The document with this section in the place of the one that it has.
-///
-/// # Errors
-/// A marker is not there.
-pub fn replaced(page: &str, section: &str) -> Result<String, PageError> {
-    let (before, after) = page.split_once(BEGIN).ok_or(PageError::Marker(BEGIN))?;
-    let (_, after) = after.split_once(END).ok_or(PageError::Marker(END))?;
-    Ok(format!("{before}{BEGIN}{section}{END}{after}"))
+    /// The document with this section in the place of the one that it has.
+    ///
+    /// # Errors
+    /// One of them is not there.
+    pub fn replaced(self, page: &str, section: &str) -> Result<String, NoMarker> {
+        let [before, _, after] = self.split(page)?;
+        Ok(format!("{before}{}{section}{}{after}", self.begin, self.end))
+    }
+
+    fn split(self, page: &str) -> Result<[&str; 3], NoMarker> {
+        let missing = |missing| NoMarker { missing };
+        let (before, rest) = page.split_once(self.begin).ok_or(missing(self.begin))?;
+        let (section, after) = rest.split_once(self.end).ok_or(missing(self.end))?;
+        Ok([before, section, after])
+    }
 }
 
 /// The gates as a section tells of them; what was measured is left as it is written.
@@ -79,12 +100,19 @@ mod tests {
 
     #[test]
     fn the_section_alone_is_replaced() {
-        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-        assert_eq!(section(&page).unwrap(), "\nold\n");
-        let new = replaced(&page, "\nnew\n").unwrap();
-        assert_eq!(new, format!("before\n{BEGIN}\nnew\n{END}\nafter\n"));
-        assert_eq!(replaced("nothing", ""), Err(PageError::Marker(BEGIN)));
-        assert_eq!(replaced(BEGIN, ""), Err(PageError::Marker(END)));
+        let Markers { begin, end } = EVIDENCE;
+        let page = format!("before\n{begin}\nold\n{end}\nafter\n");
+        assert_eq!(EVIDENCE.section(&page).unwrap(), "\nold\n");
+        let new = EVIDENCE.replaced(&page, "\nnew\n").unwrap();
+        assert_eq!(new, format!("before\n{begin}\nnew\n{end}\nafter\n"));
+        assert_eq!(EVIDENCE.replaced("nothing", ""), Err(NoMarker { missing: begin }));
+        assert_eq!(EVIDENCE.replaced(begin, ""), Err(NoMarker { missing: end }));
+        assert_eq!(
+            PRESETS.section(&page),
+            Err(NoMarker {
+                missing: PRESETS.begin
+            })
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What each preset is for, as figures of cases, and how it does in them.
 
 use super::Evidence;
-use super::numbers::{change, percent, three};
 use crate::contest::{Contest, Scope};
+use crate::numbers::{change, percent, three};
 use crate::trial::Outcome;
 use crate::workloads::{self, Case};
 use std::fmt::Write;
@@ -19,15 +19,24 @@ pub(super) enum Figure {
     Goodput,
     /// Tokens of answers per second.
     Tokens,
+    /// Tokens of answers per second in which a GPU computed: the others may sleep.
+    Busy,
 }
 
 impl Figure {
+    /// Without its unit.
+    pub(super) fn plain(self) -> &'static str {
+        let name = self.name();
+        name.split_once(", ").map_or(name, |(name, _)| name)
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::P90 => "p90 TTFT, s",
             Self::P99 => "p99 TTFT, s",
             Self::Goodput => "goodput, %",
             Self::Tokens => "tokens/s",
+            Self::Busy => "tokens per busy GPU second",
         }
     }
 
@@ -37,6 +46,7 @@ impl Figure {
             Self::P99 => three(outcome.ttft_p99),
             Self::Goodput => percent(outcome.goodput),
             Self::Tokens => three(outcome.tokens_per_second),
+            Self::Busy => three(outcome.tokens_per_busy_second),
         }
     }
 
@@ -47,6 +57,7 @@ impl Figure {
             Self::P99 => outcome.ttft_p99,
             Self::Goodput => 1.0 / outcome.goodput,
             Self::Tokens => 1.0 / outcome.tokens_per_second,
+            Self::Busy => 1.0 / outcome.tokens_per_busy_second,
         }
     }
 
@@ -54,7 +65,7 @@ impl Figure {
     pub(super) fn ratio(self, costs: f64) -> f64 {
         match self {
             Self::P90 | Self::P99 => costs,
-            Self::Goodput | Self::Tokens => 1.0 / costs,
+            Self::Goodput | Self::Tokens | Self::Busy => 1.0 / costs,
         }
     }
 }
@@ -65,7 +76,7 @@ fn purpose(preset: Preset) -> (&'static [&'static str], &'static [Figure]) {
         Preset::Auto => (&[], &[Figure::P90, Figure::Goodput]),
         Preset::Chat => (&["chat and batch", "bursts"], &[Figure::P90, Figure::Goodput]),
         Preset::Agents => (&["agents", "an engine dies"], &[Figure::P90, Figure::Goodput]),
-        Preset::Batch => (&["closed loop"], &[Figure::Tokens]),
+        Preset::Batch => (&["closed loop"], &[Figure::Tokens, Figure::Busy]),
         Preset::Latency => (&["azure", "mooncake"], &[Figure::P99]),
     }
 }
@@ -170,14 +181,14 @@ fn verdict(preset: Preset, own: &[&Column<'_>], rules: &[&str]) -> String {
             continue;
         };
         said.push(format!(
-            "{}, {}: {} beside {}",
-            column.contest.case,
-            column.figure.name(),
+            "{} {} beside {} in {}",
+            column.figure.plain(),
             change(column.figure.ratio(mine / best)),
-            super::tables::named(other)
+            super::tables::named(other),
+            column.contest.case
         ));
     }
-    format!("`{name}` beside the best of the others: {}.", said.join("; "))
+    format!("`{name}`: {}.", said.join(", "))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The evidence as tables in Markdown.
 
-use super::numbers::{change, percent, three};
+use super::presets::Figure;
 use super::{Evidence, presets};
 use crate::contest::{Contest, Entry, SEEDS};
 use crate::gates::{self, Gate};
+use crate::numbers::{NOTHING, change, percent, three};
 use crate::rules::{AUTO, LEAST_INFLIGHT};
-use crate::sensitivity::Sensitivity;
+use crate::sensitivity::{Sensitivity, Variant};
 use crate::trial::{Outcome, YARDSTICK_SCRAPE};
 use crate::workloads::{self, Case, Slice};
 use std::fmt::Write;
@@ -23,7 +24,7 @@ pub(super) fn section(evidence: &Evidence) -> String {
         let _ = writeln!(
             text,
             "### Presets on the work that they are for\n\n\
-             On the slice that was held out; a preset's own figures are bold.\n\n{table}"
+             On the slice that was held out; a preset's own figures are bold. Below, each beside the best of the others.\n\n{table}"
         );
     }
     let _ = writeln!(text, "### Case by case\n\n{}", CASES);
@@ -43,7 +44,7 @@ fn introduction() -> String {
     format!(
         "## Evidence\n\n\
          `cargo xtask lab` writes what follows. It runs the product's scheduler and the field's routing algorithms, the *yardsticks*\n\
-         ([simulator-baselines.md](simulator-baselines.md)), on thirteen cases in the [simulator](simulator.md). Every figure is the mean over the seeds {}. TTFT is\n\
+         ([simulator-baselines.md](simulator-baselines.md)), on {} cases in the [simulator](simulator.md). Every figure is the mean over the seeds {}. TTFT is\n\
          the time to the first token of answered requests, in seconds; goodput the share of all requests that were answered within their\n\
          bounds, in percent.\n\n\
          Each case has two slices: of a trace its two halves, of generated traffic other seeds. Each yardstick was run over a grid of settings on\n\
@@ -51,6 +52,7 @@ fn introduction() -> String {
          goodput, or the least p90 TTFT over goodput; they and the ones that its project ships were then run on the slice that was *held out*. On\n\
          the first the whole grid is held against `auto`, which is generous to yardsticks; the second is fair. Yardsticks see the engines'\n\
          metrics every {} ms, as llm-d reads them; the product every second, as it does by default.\n",
+        workloads::cases().len(),
         seeds.join(", "),
         YARDSTICK_SCRAPE.as_millis()
     )
@@ -123,9 +125,10 @@ fn row(contest: &Contest, slice: Slice) -> Option<String> {
         .filter_map(|entry| entry.family.as_deref())
         .collect();
     families.dedup();
-    let better = match families.is_empty() {
-        true => "nobody".to_owned(),
-        false => families.join(", "),
+    let better = match families.as_slice() {
+        [] => "nobody".to_owned(),
+        [_, _, _, _, ..] => format!("{} and {} more", families[..2].join(", "), families.len() - 2),
+        few => few.join(", "),
     };
     Some(format!(
         "| {} | **{}** | {} | {} | **{}** | {} | {} | **{}** | {} | {better} |",
@@ -142,44 +145,60 @@ fn row(contest: &Contest, slice: Slice) -> Option<String> {
 }
 
 fn settings(all: &Sensitivity) -> String {
-    let mut text = format!("### Other settings of `{}`\n\n", all.preset);
-    let _ = writeln!(
-        text,
-        "Ratios to the preset on the slice that is tuned on, over {}: the geometric mean, and the cases where it is worst and best.\n",
+    let figures = presets::figures(&all.preset);
+    let several = all.cases.len() > 1;
+    let mut text = format!(
+        "### Other settings of `{}`\n\nChanges from the preset on the slice that is tuned on, in {}{}.\n\n| changed |",
+        all.preset,
         match all.cases.len() > 3 {
             true => "all cases".to_owned(),
-            false => all.cases.join(", "),
+            false => all.cases.join(" and "),
+        },
+        match several {
+            true => ": the geometric mean, and the cases where it is worst and best",
+            false => "",
         }
     );
-    let figures = presets::figures(&all.preset);
-    text.push_str("| changed |");
     for figure in figures {
-        let _ = write!(
-            text,
-            " {} | worst | best |",
-            figure.name().replace(", s", "").replace(", %", "")
-        );
+        let _ = write!(text, " {} |", figure.plain());
+        text.push_str(if several { " worst | best |" } else { "" });
     }
-    let _ = writeln!(text, "\n|---|{}", "--:|---|---|".repeat(figures.len()));
+    let dashes = if several { "--:|---|---|" } else { "--:|" };
+    let _ = writeln!(text, "\n|---|{}", dashes.repeat(figures.len()));
+    let mut idle = Vec::new();
     for variant in &all.variants {
-        let _ = write!(text, "| {} |", variant.name);
-        for figure in figures {
-            let beside = all.beside(variant, |outcome| figure.cost(outcome));
-            let Some(beside) = beside else {
-                text.push_str(" – | | |");
-                continue;
-            };
-            let [worst, best] = [beside.worst, beside.best]
-                .map(|(case, ratio)| format!("{} {case}", change(figure.ratio(ratio))));
-            let _ = write!(
-                text,
-                " {} | {worst} | {best} |",
-                change(figure.ratio(beside.mean))
-            );
+        match cells(all, variant, figures) {
+            Some(cells) => {
+                let _ = writeln!(text, "| {} |{cells}", variant.name);
+            }
+            None => idle.push(variant.name.as_str()),
         }
-        text.push('\n');
+    }
+    if !idle.is_empty() {
+        let _ = writeln!(text, "\nLess than 0.05 % everywhere: {}.", idle.join(", "));
     }
     text
+}
+
+/// How a variant does in each figure; none: as the preset does.
+fn cells(all: &Sensitivity, variant: &Variant, figures: &[Figure]) -> Option<String> {
+    let (mut text, mut idle) = (String::new(), true);
+    for figure in figures {
+        let Some(beside) = all.beside(variant, |outcome| figure.cost(outcome)) else {
+            text.push_str(" – |");
+            text.push_str(if all.cases.len() > 1 { " | |" } else { "" });
+            continue;
+        };
+        let said = |ratio| change(figure.ratio(ratio));
+        let ratios = [beside.mean, beside.worst.1, beside.best.1].map(said);
+        idle &= ratios.iter().all(|ratio| ratio == NOTHING);
+        let [mean, worst, best] = ratios;
+        let _ = write!(text, " {mean} |");
+        if all.cases.len() > 1 {
+            let _ = write!(text, " {worst} {} | {best} {} |", beside.worst.0, beside.best.0);
+        }
+    }
+    (!idle).then_some(text)
 }
 
 const CASES: &str = "\

@@ -1,7 +1,7 @@
 //! Numbers for people.
 
 /// Three figures that count: `0.0123`, `1.23`, `123`.
-pub(super) fn three(value: f64) -> String {
+pub(crate) fn three(value: f64) -> String {
     let size = value.abs();
     let places = match size {
         _ if size >= 100.0 => 0,
@@ -13,18 +13,21 @@ pub(super) fn three(value: f64) -> String {
 }
 
 /// A share in percent: `98.7`.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
+/// No change.
+pub(crate) const NOTHING: &str = "0 %";
+
 /// How far a ratio is from 1, in percent: `−12 %`. What is below a tenth of a percent is nothing.
-pub(super) fn change(ratio: f64) -> String {
+pub(crate) fn change(ratio: f64) -> String {
     if !ratio.is_finite() {
         return "–".to_owned();
     }
     let by = (ratio - 1.0) * 100.0;
     let text = match by.abs() {
-        size if size < 0.05 => return "0 %".to_owned(),
+        size if size < 0.05 => return NOTHING.to_owned(),
         size if size < 9.95 => format!("{:.1}", by.abs()),
         _ => format!("{:.0}", by.abs()),
     };

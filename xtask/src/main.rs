@@ -9,6 +9,7 @@ mod bench;
 mod build;
 mod failure;
 mod instructions;
+mod lab;
 mod process;
 
 use clap::{Parser, Subcommand};
@@ -28,12 +29,16 @@ enum Command {
     Bench(bench::Args),
     /// Counts the instructions of the hot paths and compares them with the stored numbers.
     Instructions(instructions::Args),
+    /// Tries the product's policies and other gateways' on simulated work, and writes the evidence into docs/.
+    #[command(disable_help_flag = true)]
+    Lab(lab::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Bench(args) => bench::run(&args),
         Command::Instructions(args) => instructions::run(&args),
+        Command::Lab(args) => lab::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

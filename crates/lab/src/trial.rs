@@ -2,13 +2,18 @@
 
 use crate::workloads::{Bench, Case, CaseError, Slice};
 use crate::yardsticks::Yardstick;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 use weighbridge_core::policies::Policies;
 use weighbridge_core::spec::RouteSpec;
 use weighbridge_sim::drive::{Chooser, Setup, run};
 use weighbridge_sim::report::{Objectives, Summary};
 use weighbridge_sim::workload::Workload;
+
+/// How often yardsticks get to see engines' metrics: llm-d reads them this often, and what is good for it does the others no harm.
+/// The product reads them every second, as it does by default.
+pub const YARDSTICK_SCRAPE: Duration = Duration::from_millis(50);
 
 /// Who chooses.
 #[derive(Clone)]
@@ -37,7 +42,7 @@ impl Rule {
 }
 
 /// What came of it. Times are in seconds, over answered requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Mean time to the first token.
     pub ttft_mean: f64,
@@ -59,6 +64,10 @@ pub struct Outcome {
     pub busiest: f64,
     /// Share of requests that were not answered.
     pub lost: f64,
+    /// Tokens of answers per second, from the first request to the end of the last.
+    pub tokens_per_second: f64,
+    /// Tokens of answers per second in which a GPU computed.
+    pub tokens_per_busy_second: f64,
 }
 
 /// Why a trial failed.
@@ -95,6 +104,19 @@ impl Stage {
         self.workload.requests.len()
     }
 
+    /// Requests per second until the last is due, those of later turns counted too.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "requests are far below 2^53")]
+    pub fn rate(&self) -> f64 {
+        let first_turns = self
+            .workload
+            .requests
+            .iter()
+            .filter(|request| request.after.is_none());
+        let end = first_turns.map(|request| request.at).max().unwrap_or_default();
+        self.requests() as f64 / end.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
     /// Runs it under a rule.
     ///
     /// # Errors
@@ -103,6 +125,7 @@ impl Stage {
         let mut setup = self.setup.clone();
         let chooser = match rule {
             Rule::Yardstick(yardstick) => {
+                setup.scrape = YARDSTICK_SCRAPE;
                 // A workload without blocks has nothing to match; a block that no prompt fills stands for that.
                 let tokens = self.workload.block_tokens.max(1);
                 let replicas = (0..setup.replicas).map(|replica| {
@@ -143,6 +166,8 @@ impl Outcome {
             busy: summary.fleet.busy_share.unwrap_or_default(),
             busiest: summary.fleet.uncached_busiest_over_mean.unwrap_or_default(),
             lost: share(served.requests - served.answered, served.requests),
+            tokens_per_second: served.output_tokens_per_second,
+            tokens_per_busy_second: per_busy_second(summary),
         }
     }
 
@@ -163,7 +188,18 @@ impl Outcome {
             busy: mean(|outcome| outcome.busy),
             busiest: mean(|outcome| outcome.busiest),
             lost: mean(|outcome| outcome.lost),
+            tokens_per_second: mean(|outcome| outcome.tokens_per_second),
+            tokens_per_busy_second: mean(|outcome| outcome.tokens_per_busy_second),
         }
+    }
+}
+
+/// Tokens of answers over the seconds in which GPUs computed; 0 where none did.
+fn per_busy_second(summary: &Summary) -> f64 {
+    let busy = summary.fleet.gpu_seconds * summary.fleet.busy_share.unwrap_or_default();
+    match busy > 0.0 {
+        true => summary.served.output_tokens_per_second * summary.fleet.duration_seconds / busy,
+        false => 0.0,
     }
 }
 

@@ -9,6 +9,7 @@ mod traffic;
 use fleets::Fleets;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use traffic::Traffic;
 use weighbridge_sim::drive::{Fault, Setup};
 use weighbridge_sim::workload::Workload;
 
@@ -48,7 +49,7 @@ pub struct Case {
     pub load: f64,
     /// Gateways that do not know of each other's requests.
     pub replicas: u32,
-    traffic: traffic::Traffic,
+    traffic: Traffic,
     fleet: Fleets,
     trouble: Trouble,
 }
@@ -101,10 +102,30 @@ impl Bench {
     }
 }
 
+const AGENTS: Traffic = Traffic::Generated(include_str!("../workloads/agents.json"));
+const DOCUMENTS: Traffic = Traffic::Generated(include_str!("../workloads/documents.json"));
+const SYSTEM_PROMPTS: Traffic = Traffic::Generated(include_str!("../workloads/system-prompts.json"));
+
 /// All cases.
 #[must_use]
 pub fn cases() -> Vec<Case> {
-    let case = |name, about, traffic, fleet| Case {
+    [published(), generated(), troubled(), gateways()].concat()
+}
+
+/// Work that nobody waits for, from clients that send the next request when one is answered: what counts is how soon all of it is
+/// done, so it is none of the [`cases`], which are judged by times to the first token.
+#[must_use]
+pub fn closed_loop() -> Case {
+    case(
+        "closed loop",
+        "512 workers who send 8 prompts of some 3,000 tokens each, the next when the last is answered",
+        Traffic::Generated(include_str!("../workloads/closed-loop.json")),
+        Fleets::Eight,
+    )
+}
+
+fn case(name: &'static str, about: &'static str, traffic: Traffic, fleet: Fleets) -> Case {
+    Case {
         name,
         about,
         shared: true,
@@ -113,13 +134,16 @@ pub fn cases() -> Vec<Case> {
         traffic,
         fleet,
         trouble: Trouble::None,
-    };
-    use traffic::Traffic as T;
+    }
+}
+
+/// Traces and benchmarks that others have published.
+fn published() -> Vec<Case> {
     vec![
         case(
             "mooncake",
             "Mooncake's conversation trace at 1.6 times its speed; prompts of 12,000 tokens, a third of which extend earlier ones",
-            T::Mooncake { speed: 1.6 },
+            Traffic::Mooncake { speed: 1.6 },
             Fleets::Eight,
         ),
         Case {
@@ -127,40 +151,52 @@ pub fn cases() -> Vec<Case> {
             ..case(
                 "azure",
                 "Azure's conversation trace at 12 times its speed; short prompts, nothing known to be shared",
-                T::Azure { speed: 12.0 },
+                Traffic::Azure { speed: 12.0 },
                 Fleets::Eight,
             )
         },
         case(
             "llm-d 37",
             "llm-d's benchmark: 83 shared prefixes of 8,000 tokens at 3 to 20 requests/s on four engines of four GPUs",
-            T::PrefixGroups,
+            Traffic::PrefixGroups,
             Fleets::FourLarge,
         ),
+    ]
+}
+
+/// Traffic of one's own, on engines that are alike and well.
+fn generated() -> Vec<Case> {
+    vec![
         case(
             "agents",
             "sessions of some 16 turns, seconds apart, whose prompts grow to 100,000 tokens",
-            T::Generated(include_str!("../workloads/agents.json")),
+            AGENTS,
             Fleets::Eight,
         ),
         case(
             "chat and batch",
             "conversations that must start within a second beside prompts of 8,000 tokens that may take 30",
-            T::Generated(include_str!("../workloads/chat-batch.json")),
+            Traffic::Generated(include_str!("../workloads/chat-batch.json")),
             Fleets::Eight,
         ),
         case(
             "system prompts",
             "240 system prompts of some 6,000 tokens, short questions",
-            T::Generated(include_str!("../workloads/system-prompts.json")),
+            SYSTEM_PROMPTS,
             Fleets::Eight,
         ),
+    ]
+}
+
+/// Engines that differ, die or tell nothing new, and traffic that comes in bursts.
+fn troubled() -> Vec<Case> {
+    vec![
         Case {
             trouble: Trouble::SlowEngine,
             ..case(
                 "a slow engine",
                 "questions about 300 documents; one engine of eight takes four times as long",
-                T::Generated(include_str!("../workloads/documents.json")),
+                DOCUMENTS,
                 Fleets::Eight,
             )
         },
@@ -169,14 +205,14 @@ pub fn cases() -> Vec<Case> {
             ..case(
                 "two GPU types",
                 "questions about 300 documents on six engines, of which two are twice as fast as the other four",
-                T::Generated(include_str!("../workloads/documents.json")),
+                DOCUMENTS,
                 Fleets::TwoTypes,
             )
         },
         case(
             "bursts",
             "conversations on 40 system prompts, four times as many of them for 20 s of every two minutes",
-            T::Generated(include_str!("../workloads/bursts.json")),
+            Traffic::Generated(include_str!("../workloads/bursts.json")),
             Fleets::Eight,
         ),
         Case {
@@ -184,7 +220,7 @@ pub fn cases() -> Vec<Case> {
             ..case(
                 "an engine dies",
                 "sessions of agents; one engine of eight is gone for a minute and comes back with an empty cache",
-                T::Generated(include_str!("../workloads/agents.json")),
+                AGENTS,
                 Fleets::Eight,
             )
         },
@@ -193,16 +229,22 @@ pub fn cases() -> Vec<Case> {
             ..case(
                 "stale metrics",
                 "questions about 300 documents; what engines tell stands still for half of the time",
-                T::Generated(include_str!("../workloads/documents.json")),
+                DOCUMENTS,
                 Fleets::Eight,
             )
         },
+    ]
+}
+
+/// Several gateways before the same engines.
+fn gateways() -> Vec<Case> {
+    vec![
         Case {
             replicas: 2,
             ..case(
                 "2 gateways",
                 "240 system prompts, through two gateways that do not know of each other's requests",
-                T::Generated(include_str!("../workloads/system-prompts.json")),
+                SYSTEM_PROMPTS,
                 Fleets::Eight,
             )
         },
@@ -211,7 +253,7 @@ pub fn cases() -> Vec<Case> {
             ..case(
                 "8 gateways",
                 "240 system prompts, through eight gateways that do not know of each other's requests",
-                T::Generated(include_str!("../workloads/system-prompts.json")),
+                SYSTEM_PROMPTS,
                 Fleets::Eight,
             )
         },
@@ -219,6 +261,15 @@ pub fn cases() -> Vec<Case> {
 }
 
 impl Case {
+    /// The same at so many times its load.
+    #[must_use]
+    pub fn at(&self, load: f64) -> Self {
+        Self {
+            load: self.load * load,
+            ..self.clone()
+        }
+    }
+
     /// The requests of a slice; of a trace, the seed spreads what has one time.
     ///
     /// # Errors

@@ -85,6 +85,11 @@ fn shape(spec: &mut Spec, (by, load): (u32, f64)) {
         .iter_mut()
         .filter_map(|arrivals| arrivals.rate.as_mut());
     rate.for_each(|rate| *rate *= load);
+    let loops = spec
+        .components
+        .iter_mut()
+        .filter_map(|component| component.closed_loop.as_mut());
+    loops.for_each(|workers| workers.requests = workers.requests.div_ceil(by.max(1)));
 }
 
 /// Seeds of the slice that nothing was tuned on start here.

@@ -60,6 +60,8 @@ pub struct Engine {
     /// Own requests that are being answered.
     decode: Decode,
     speed: Speed,
+    /// Own requests that are sent there.
+    arrivals: decay::Frequency,
     dynamic: DynamicWeight,
     /// Adapters of own requests, the newest first, and how many of these were sent after the reading.
     adapters: Vec<Arc<str>>,
@@ -187,6 +189,12 @@ impl Engine {
         count(self.prefill)
     }
 
+    /// Own requests that are sent there in a second, of late.
+    #[must_use]
+    pub fn arrivals(&self, now: Time) -> f64 {
+        self.arrivals.per_second(now)
+    }
+
     /// Its dynamic weight.
     #[must_use]
     pub fn dynamic(&self) -> &DynamicWeight {
@@ -284,6 +292,7 @@ impl Engine {
         }
         self.unbegun += 1;
         self.unbegun_unread += 1;
+        self.arrivals.add(now);
         self.prefill += u64::from(load.prefill);
         self.prefill_unread += u64::from(load.uncached);
         self.expected += u64::from(load.expected);

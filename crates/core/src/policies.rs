@@ -2,6 +2,7 @@
 //!
 //! Adding a policy is one file with its config struct, docs and tests, and one line in the `catalogue!` call below.
 
+pub mod added_delay;
 pub mod batch_packing;
 pub mod capability;
 pub mod cost;
@@ -120,6 +121,8 @@ catalogue! {
     latency,
     /// Prefers endpoints with more headroom under the latency objectives, by an online model.
     predicted_latency,
+    /// Prefers endpoints where the request adds the least delay, to itself and to all others.
+    added_delay,
 }
 
 /// Config of a scorer whose only setting is its weight: docs, name, facts that it looks at, scorer.

@@ -1,6 +1,6 @@
 //! What the endpoints of a pool have in common and is learned.
 
-use crate::engine::decay::{Average, Rate};
+use crate::engine::decay::{Average, Line, Rate};
 use crate::engine::{Forecast, Predicted};
 use crate::policies::Cached;
 use crate::prefix::Common;
@@ -95,6 +95,8 @@ pub struct Means {
     pub batch: Average,
     /// Prompt tokens a second, of an endpoint.
     pub prefill: Rate,
+    /// Seconds that computing a prompt takes, over its tokens.
+    pub line: Line,
     /// Tokens of an answer a second, of a request.
     pub decode: Rate,
     /// Predicts the times of a request; none: nobody asked for it yet.

@@ -3,8 +3,8 @@
 //! Every preset works without anything being told: policies that lack what they look at abstain, and the others decide.
 
 use crate::policies::{
-    Policies, batch_packing, expected_wait, least_inflight, least_work, overload, predicted_latency,
-    prefix_cache, queue_depth, session_affinity,
+    Policies, added_delay, batch_packing, expected_wait, least_inflight, least_work, overload,
+    predicted_latency, prefix_cache, session_affinity,
 };
 
 /// A set of policies.
@@ -42,12 +42,9 @@ impl Preset {
     #[must_use]
     pub fn policies(self) -> Policies {
         let mut policies = match self {
-            // Work is seconds of prefill and decode, so it is right for short and long requests alike; a cached prefix is work
-            // saved; queues that others made are seen.
+            // What a request costs everybody, in seconds, weighs a cached prefix against a queue without a knob.
             Self::Auto => Policies {
-                least_work: Some(least_work::Config { weight: 1.0 }),
-                prefix_cache: cached(1.0),
-                queue_depth: Some(queue_depth::Config { weight: 0.5 }),
+                added_delay: Some(added_delay::Config::default()),
                 ..Policies::default()
             },
             // What the last turn left in a cache is most of the next prompt, and the first token is what people wait for.

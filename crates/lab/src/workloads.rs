@@ -3,6 +3,7 @@
 //! Every workload has two slices. Yardsticks are tuned on the first; on the second nothing was tuned. Of a trace they are its two
 //! halves, of a generated workload other seeds.
 
+mod fan_out;
 mod fleets;
 mod traffic;
 
@@ -193,19 +194,20 @@ fn troubled() -> Vec<Case> {
     vec![
         Case {
             trouble: Trouble::SlowEngine,
+            load: 0.65,
             ..case(
                 "a slow engine",
-                "questions about 300 documents; one engine of eight takes four times as long",
-                DOCUMENTS,
+                "tasks that are handed to 4 to 16 workers at once, each with its material; one engine of eight takes four times as long",
+                Traffic::FanOut,
                 Fleets::Eight,
             )
         },
         Case {
-            load: 0.7,
+            load: 0.35,
             ..case(
                 "two GPU types",
-                "questions about 300 documents on six engines, of which two are twice as fast as the other four",
-                DOCUMENTS,
+                "tasks that are handed to 4 to 16 workers at once, on four A100 and two H100",
+                Traffic::FanOut,
                 Fleets::TwoTypes,
             )
         },

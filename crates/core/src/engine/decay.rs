@@ -120,6 +120,94 @@ impl Rate {
     }
 }
 
+/// How often something happens, of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Frequency {
+    weight: f64,
+    at: Time,
+    /// When it began to be counted; none: not yet.
+    since: Option<Time>,
+}
+
+impl Frequency {
+    /// It happened.
+    pub fn add(&mut self, now: Time) {
+        self.weight = self.weight * fade(now, self.at) + 1.0;
+        self.at = now;
+        self.since.get_or_insert(now);
+    }
+
+    /// Times a second.
+    #[must_use]
+    pub fn per_second(&self, now: Time) -> f64 {
+        let Some(since) = self.since else {
+            return 0.0;
+        };
+        // A steady frequency f has a weight of f · half-life / ln 2 in the end, and less before.
+        let full = seconds(HALF_LIFE) / std::f64::consts::LN_2;
+        let seen = full * (1.0 - fade(now, since));
+        self.weight * fade(now, self.at) / seen.max(1.0)
+    }
+}
+
+/// Samples of its pool that an engine's own line is mixed with.
+const POOLED: f64 = 5.0;
+/// Variance of tokens, as a share of their mean square, below which they are all the same.
+const SPREAD_MIN: f64 = 1e-9;
+
+/// Seconds as a straight line over tokens, fitted by least squares to samples that forget.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Line {
+    weight: f64,
+    tokens: f64,
+    seconds: f64,
+    /// Sums of squares and products about the origin.
+    squares: f64,
+    products: f64,
+    at: Time,
+}
+
+impl Line {
+    /// So many tokens took so many seconds.
+    pub fn add(&mut self, now: Time, tokens: f64, seconds: f64) {
+        let kept = fade(now, self.at);
+        self.weight = self.weight * kept + 1.0;
+        self.tokens = self.tokens * kept + tokens;
+        self.seconds = self.seconds * kept + seconds;
+        self.squares = self.squares * kept + tokens * tokens;
+        self.products = self.products * kept + tokens * seconds;
+        self.at = now;
+    }
+
+    /// Seconds at no tokens, and of each token, with a few samples of the pool's beside its own; none: nothing was measured.
+    /// Where samples do not tell one from the other, all of it is taken to be the tokens'.
+    #[must_use]
+    pub fn with(&self, now: Time, pool: &Self) -> Option<(f64, f64)> {
+        let kept = fade(now, self.at);
+        let part = if pool.weight > 0.0 {
+            POOLED / pool.weight
+        } else {
+            0.0
+        };
+        let sum = |own: f64, pool: f64| own * kept + pool * part;
+        let weight = sum(self.weight, pool.weight);
+        let tokens = sum(self.tokens, pool.tokens);
+        let seconds = sum(self.seconds, pool.seconds);
+        let squares = sum(self.squares, pool.squares);
+        let products = sum(self.products, pool.products);
+        if tokens <= 0.0 || seconds <= 0.0 {
+            return None;
+        }
+        let spread = squares - tokens * tokens / weight;
+        let joint = products - tokens * seconds / weight;
+        if spread <= SPREAD_MIN * squares || joint <= 0.0 {
+            return Some((0.0, seconds / tokens));
+        }
+        let each = (joint / spread).min(seconds / tokens);
+        Some(((seconds - each * tokens) / weight, each))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! What the answers of an engine show: how long they took, whether they came, and how fast it computes.
 
-use super::decay::{Average, Rate, seconds};
+use super::decay::{Average, Line, Rate, seconds};
 use super::forecast::Facts;
 use super::latency::Latency;
 use crate::event::{Outcome, Spent};
@@ -31,6 +31,8 @@ pub struct Live {
 pub struct Speed {
     /// Prompt tokens that were computed, over the time that the engine took for them.
     pub prefill: Rate,
+    /// The same as a line: what a prompt takes beside its tokens, and each of these.
+    pub line: Line,
     /// Tokens after the first of each answer, over the time from its first to its last.
     pub decode: Rate,
 }
@@ -76,6 +78,8 @@ impl Live {
         self.began = now;
         speed.prefill.add(now, f64::from(sent.prefill), computed);
         means.prefill.add(now, f64::from(sent.prefill), computed);
+        speed.line.add(now, f64::from(sent.prefill), computed);
+        means.line.add(now, f64::from(sent.prefill), computed);
     }
 
     /// It is over.

@@ -40,6 +40,20 @@ impl Engine {
         own.toward(pool, fade(now, own.newest()))
     }
 
+    /// Seconds that computing a prompt takes beside its tokens, and each of these: measured, and mixed with the pool's. Where
+    /// nothing was measured, as [`Self::prefill_rate`] has it.
+    #[must_use]
+    pub fn prompt_line(&self, now: Time, means: &Means) -> (f64, f64) {
+        let line = self.speed.line.with(now, &means.line);
+        line.unwrap_or((0.0, 1.0 / PREFILL))
+    }
+
+    /// Seconds between two tokens of one answer.
+    #[must_use]
+    pub fn token_time(&self, now: Time, means: &Means) -> f64 {
+        1.0 / self.pace(now, means).answer
+    }
+
     /// Tokens of answers that it generates in a second at the batch that is usual in its pool: that of one answer, measured
     /// and decayed to the pool's, times the requests that an endpoint answers at a time. Its own batch does not count:
     /// whoever has little to do would look slow.
@@ -50,7 +64,7 @@ impl Engine {
 
     /// Its speeds, which decay together: what one sample shows, it shows of both.
     pub(super) fn pace(&self, now: Time, means: &Means) -> Pace {
-        let Speed { prefill, decode } = &self.speed;
+        let Speed { prefill, decode, .. } = &self.speed;
         let kept = fade(now, prefill.newest().max(decode.newest()));
         Pace {
             prefill: prefill.toward(means.prefill.per_second().unwrap_or(PREFILL), kept),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use weighbridge_core::spec::{EndpointSpec, FleetSpec, PoolSpec, RouteSpec, TargetSpec};
 use weighbridge_sim::catalogue;
 use weighbridge_sim::drive::{EngineSpec, Fault, FaultKind, Fleet, Setup};
-use weighbridge_sim::engine::Settings;
 
 /// Which engines serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +14,7 @@ pub(super) enum Fleets {
     Eight,
     /// Four of Llama-3.1-70B on four H100 each, with the cache of llm-d's report.
     FourLarge,
-    /// Two of these and four that take twice as long.
+    /// Llama-3.1-8B on four A100 and on two H100.
     TwoTypes,
 }
 
@@ -31,10 +30,10 @@ impl Fleets {
             Self::Eight => vec![("gpus", 8, small()?)],
             Self::FourLarge => vec![("gpus", 4, large()?)],
             Self::TwoTypes => {
-                let fast = small()?;
-                let mut slow = fast.clone();
-                slow.settings.coefficients = slowed(&slow.settings, 2.0);
-                vec![("fast", 2, fast), ("slow", 4, slow)]
+                vec![
+                    ("h100", 2, engine("llama-3.1-8b@h100")?),
+                    ("a100", 4, engine("llama-3.1-8b@a100")?),
+                ]
             }
         };
         let route = RouteSpec::new(
@@ -87,26 +86,6 @@ fn engine(name: &str) -> Result<EngineSpec, CaseError> {
         first_byte: None,
         ..found.spec
     })
-}
-
-/// Everything takes `factor` times as long.
-fn slowed(settings: &Settings, factor: f64) -> weighbridge_sim::coefficients::Coefficients {
-    let mut coefficients = settings.coefficients;
-    for seconds in [
-        &mut coefficients.memory_s,
-        &mut coefficients.memory_per_token_s,
-        &mut coefficients.compute_s,
-        &mut coefficients.compute_per_token_s,
-        &mut coefficients.sampling_s,
-        &mut coefficients.per_sequence_s,
-        &mut coefficients.per_prefill_pair_s,
-        &mut coefficients.overhead_s,
-        &mut coefficients.prefill_s,
-        &mut coefficients.per_context_token_s,
-    ] {
-        *seconds *= factor;
-    }
-    coefficients
 }
 
 /// How much longer the slow engine takes.

@@ -17,6 +17,8 @@ pub(super) enum Traffic {
     Azure { speed: f64 },
     /// llm-d's experiment 37, two of its stages at each end left out.
     PrefixGroups,
+    /// Tasks that are handed to several workers at once.
+    FanOut,
     /// A description of `weighbridge simulate --workload`, in JSON.
     Generated(&'static str),
 }
@@ -61,6 +63,7 @@ impl Traffic {
                 }
                 generated(&spec, (slice, seed))
             }
+            Self::FanOut => Ok(super::fan_out::generate((bench.cut, load), seeded(slice, seed))),
             Self::Generated(text) => {
                 let mut spec: Spec = serde_json::from_str(text)
                     .map_err(|error| CaseError::Description(format!("workload: {error}")))?;
@@ -95,12 +98,15 @@ fn shape(spec: &mut Spec, (by, load): (u32, f64)) {
 /// Seeds of the slice that nothing was tuned on start here.
 const HELD_SEEDS: u64 = 1_000_000;
 
-fn generated(spec: &Spec, (slice, seed): (Slice, u64)) -> Result<Workload, CaseError> {
-    let seed = match slice {
+fn seeded(slice: Slice, seed: u64) -> u64 {
+    match slice {
         Slice::Tuned => seed,
         Slice::Held => seed + HELD_SEEDS,
-    };
-    generate(spec, seed).map_err(|error| CaseError::Description(error.to_string()))
+    }
+}
+
+fn generated(spec: &Spec, (slice, seed): (Slice, u64)) -> Result<Workload, CaseError> {
+    generate(spec, seeded(slice, seed)).map_err(|error| CaseError::Description(error.to_string()))
 }
 
 /// One half of the first `requests` of a trace, all of one class with this bound.

@@ -1,0 +1,188 @@
+//! Prefers endpoints where the request adds the least delay, to itself and to all others: 1 / (0.001 + seconds).
+//!
+//! A greedy step of minimising the sum of all delays: what is compared is by how much a request raises it here or there, as in
+//! routing by marginal delay (R. Gallager, IEEE Transactions on Communications 25(1), 1977), not only how long it waits itself.
+
+use super::{Candidate, Candidates, Home, Request, Scorer, ScorerConfig, unseen};
+use crate::explain::Abstained;
+use crate::work::Needs;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When it is right and when it is wrong, for the reference of policies.
+pub const GUIDE: &str = "\
+Reckons, in seconds, by how much the request would raise the delays of all if it went to the endpoint, and takes the endpoint where
+that is least. There is nothing to tune: every figure in it is measured.
+
+- What it waits itself: the prompt tokens ahead of it, and those of its own that are not believed cached there, at the seconds
+  that a token was measured to take there, and what a prompt takes besides.
+- What computing them costs those being answered there: the same seconds once more where the endpoint has as many requests running
+  as the mean of the candidates, twice where it has twice as many (`recompute`).
+- What it costs those who come: they are as many as arrive, of late, while the tokens ahead and its own are computed (`arrivals`).
+- What one more answer costs: half of a token's time for each request that runs there (`answers`).
+
+So a cached prefix is worth what computing it again would cost everybody: little while engines idle, much when they are busy. It
+watches both prices of a choice, what affinity costs in waiting and what spreading costs in recomputation, and pays the smaller.
+Two requests with the same new prefix go to one endpoint, unless so many wait there that computing it twice is cheaper.
+
+**Right** as the one policy of a route; preset `auto` is this one with `overload`. It needs nothing of the engines but their answers: where their
+metrics tell of requests of others, these count; where nobody has any of a prompt, or prompts are not known, it is least
+work; where nothing was measured yet, all engines are taken to be equally fast. **Wrong** where the first token does not matter, as for batches overnight (`batch_packing`), and where requests are
+to stay by a rule and not by what it saves (`session_affinity`).
+
+Several gateways each know what they sent. Where engines tell that others send to them too, the owner of a prompt's head (by rendezvous,
+the same on all) is taken to have as much of the prompt as others send of the load.
+
+Example: at 1,000 tokens a second, 300 tokens wait at one endpoint, which has all but 100 of a prompt of 1,000 tokens; nothing waits at
+the other, which has none of it. Both run two requests. Its own delay is 0.4 s against 1 s, that of those being answered 0.1 s against 1 s;
+with one arrival a second on either, that of those who come is 0.4 · 0.1 = 0.04 s against 1 · 1 = 1 s. So 0.54 s against 3 s, and the first wins.
+";
+
+/// Settings of `added_delay`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Weight in the sum, > 0.
+    pub weight: f64,
+    /// How much the delay counts that computing a prompt means for those being answered, 0 to 100.
+    pub recompute: f64,
+    /// How much the delay counts that it means for those who come, 0 to 100.
+    pub arrivals: f64,
+    /// Token times that a request counts for which runs there, 0 to 100.
+    pub answers: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            weight: 1.0,
+            recompute: 1.0,
+            arrivals: 1.0,
+            answers: 0.5,
+        }
+    }
+}
+
+impl ScorerConfig for Config {
+    fn name(&self) -> &'static str {
+        "added_delay"
+    }
+
+    fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    fn check(&self) -> Result<(), String> {
+        super::check_weight(self.weight)?;
+        let factors = [
+            ("recompute", self.recompute),
+            ("arrivals", self.arrivals),
+            ("answers", self.answers),
+        ];
+        match factors.iter().find(|(_, factor)| !(0.0..=100.0).contains(factor)) {
+            Some((name, factor)) => Err(format!("{name}: {factor} is not from 0 to 100")),
+            None => Ok(()),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        super::WORK_AND_COURSE.and(Needs::HEAD)
+    }
+
+    fn build(&self) -> Box<dyn Scorer> {
+        Box::new(AddedDelay(self.clone()))
+    }
+}
+
+struct AddedDelay(Config);
+
+/// What all candidates are measured by.
+struct Usual {
+    /// Requests that run at an endpoint, at least 1.
+    running: f64,
+    /// Requests that arrive at an endpoint in a second, those of other gateways too.
+    arrivals: f64,
+    /// Seconds of a prompt token.
+    each: f64,
+    /// Who is believed to have the prompt because others sent it there, and with what probability.
+    home: Option<(usize, f64)>,
+}
+
+impl Usual {
+    fn of(request: &Request<'_>, candidates: &Candidates<'_>) -> Self {
+        let now = candidates.now();
+        let (mut running, mut arrivals, mut each) = (0.0, 0.0, 0.0);
+        for candidate in candidates.iter() {
+            let engine = candidate.engine;
+            running += engine.running(now);
+            arrivals += engine.arrivals(now);
+            each += engine.prompt_line(now, candidate.learned.means()).1;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
+        let count = candidates.len().max(1) as f64;
+        let unseen = unseen::share(candidates).min(UNSEEN_MAX);
+        let home = (unseen > 0.0)
+            .then(|| unseen::home(request, candidates))
+            .flatten();
+        Self {
+            running: (running / count).max(1.0),
+            arrivals: arrivals / count / (1.0 - unseen),
+            each: each / count,
+            home: home.map(|home| (home, unseen)),
+        }
+    }
+}
+
+/// Most of the load that is taken to be others'.
+const UNSEEN_MAX: f64 = 0.98;
+
+impl AddedDelay {
+    /// Seconds that the request adds at a candidate.
+    fn seconds(
+        &self,
+        request: &Request<'_>,
+        (place, candidate): (usize, &Candidate<'_>),
+        (candidates, usual): (&Candidates<'_>, &Usual),
+    ) -> f64 {
+        let now = candidates.now();
+        let (engine, means) = (candidate.engine, candidate.learned.means());
+        let (fixed, each) = engine.prompt_line(now, means);
+        let mut own = means.uncached(request.work, candidate.cached);
+        if let (Some((home, unseen)), Some(work)) = (usual.home, request.work)
+            && home == place
+        {
+            own = own.min((1.0 - unseen) * f64::from(work.prompt_tokens));
+        }
+        let running = engine.running(now);
+        let tokens = engine.prefill_ahead(now, means) + own;
+        let (wait, computed) = (each * tokens, each * own);
+        let answering = self.0.recompute * running / usual.running;
+        let coming = self.0.arrivals * usual.arrivals * usual.each * tokens;
+        let answers = self.0.answers * running * engine.token_time(now, means);
+        fixed + wait + computed * (answering + coming) + answers
+    }
+}
+
+impl Scorer for AddedDelay {
+    fn score(
+        &self,
+        request: &Request<'_>,
+        candidates: &Candidates<'_>,
+        scores: &mut [f64],
+    ) -> Result<Option<Home>, Abstained> {
+        let usual = Usual::of(request, candidates);
+        for (place, score) in scores.iter_mut().enumerate() {
+            let candidate = candidates.get(place);
+            let seconds = self.seconds(request, (place, &candidate), (candidates, &usual));
+            // Slots of an endpoint that has just come back are counted as filled, see `state`.
+            *score = 1.0 / (0.001 + seconds + candidate.penalty * RAMPED);
+        }
+        Ok(None)
+    }
+}
+
+/// Seconds that a request stands for which an endpoint is spared while it ramps up.
+const RAMPED: f64 = 0.1;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use super::*;
+use crate::policies::stage::{Stage, near, prompt, work};
+use crate::signals::Reading;
+
+/// Endpoints that compute 1,000 prompt tokens a second, and 50 of an answer; nothing has come of late.
+fn stage(count: usize, config: Config) -> Stage {
+    let mut stage = Stage::new(count, |policies| policies.added_delay = Some(config.clone()));
+    for place in 0..count {
+        stage.served(place, (1000, 51), (1000, 20));
+    }
+    stage.pass(3_600_000);
+    stage
+}
+
+/// Of all that is added, what computing a prompt costs.
+fn computing() -> Config {
+    Config {
+        arrivals: 0.0,
+        answers: 0.0,
+        ..Config::default()
+    }
+}
+
+fn seconds(stage: &Stage) -> Vec<f64> {
+    let scores = stage.scores("added_delay");
+    scores.into_iter().map(|score| 1.0 / score - 0.001).collect()
+}
+
+/// So many own requests run there, each of which took its second to compute.
+fn run(stage: &mut Stage, counts: &[u32]) {
+    for (place, count) in counts.iter().enumerate() {
+        for _ in 0..*count {
+            stage.work = work(1000, 1);
+            let sent = stage.busy(place, 1);
+            stage.pass(1000);
+            stage.first_token(sent[0]);
+        }
+    }
+}
+
+#[test]
+fn computing_costs_the_request_itself_and_those_being_answered() {
+    let mut stage = stage(2, computing());
+    stage.work = work(1000, 1);
+    assert!(
+        near(&seconds(&stage), &[1.0, 1.0]),
+        "nobody is there to be delayed"
+    );
+    run(&mut stage, &[3, 1]);
+    // 1 s of its own; 3 / 2 and 1 / 2 as many run as usual.
+    assert!(near(&seconds(&stage), &[2.5, 1.5]), "{:?}", seconds(&stage));
+    assert_eq!(stage.winner(), 1);
+}
+
+#[test]
+fn a_cached_prompt_costs_nobody_anything() {
+    let mut stage = stage(2, computing());
+    run(&mut stage, &[3, 1]);
+    stage.holds(0, &prompt(5, 1000));
+    let mut asked = (*prompt(5, 1000)).clone();
+    asked.prompt_tokens = 1100;
+    let held = f64::from(asked.block_tokens) * 5.0;
+    stage.work = Some(asked.into());
+    let left = (1100.0 - held.min(1099.0)) / 1000.0;
+    assert!(
+        near(&seconds(&stage), &[left * 2.5, 1.1 * 1.5]),
+        "{:?}",
+        seconds(&stage)
+    );
+    assert_eq!(stage.winner(), 0, "though it is the busier one");
+}
+
+#[test]
+fn those_who_come_wait_for_what_is_computed_again() {
+    let mut stage = stage(
+        2,
+        Config {
+            answers: 0.0,
+            ..Config::default()
+        },
+    );
+    stage.work = work(1000, 1);
+    stage.busy(0, 1);
+    // One was sent of late, so with a half-life of 30 s ln 2 / 30 a second, half of it to each.
+    let arrivals = std::f64::consts::LN_2 / 30.0 / 2.0;
+    // 1,000 tokens are ahead at the first, none at the second.
+    let expected = [2.0 + 2.0 * arrivals, 1.0 + arrivals];
+    assert!(near(&seconds(&stage), &expected), "{:?}", seconds(&stage));
+    assert_eq!(stage.winner(), 1);
+}
+
+#[test]
+fn answers_under_way_cost_token_times() {
+    let mut stage = stage(
+        2,
+        Config {
+            recompute: 0.0,
+            arrivals: 0.0,
+            ..Config::default()
+        },
+    );
+    run(&mut stage, &[6, 2]);
+    stage.work = work(1000, 1);
+    // Half of 20 ms for each that runs.
+    assert!(near(&seconds(&stage), &[1.06, 1.02]), "{:?}", seconds(&stage));
+    assert_eq!(stage.winner(), 1);
+}
+
+/// Where engines say that others send there too, whoever owns the prompt's head is taken to have it.
+#[test]
+fn what_others_sent_is_at_home() {
+    let mut stage = stage(2, computing());
+    stage.work = Some(prompt(10, 1000));
+    for place in 0..2 {
+        let reading = Reading {
+            running: Some(8),
+            waiting: Some(0),
+            ..Reading::default()
+        };
+        stage.read(place, reading);
+    }
+    let seconds = seconds(&stage);
+    let (least, most) = (seconds[0].min(seconds[1]), seconds[0].max(seconds[1]));
+    // 1 − 0.5 / 16.5 is unseen, of which a quarter may be chance.
+    let seen = 1.0 - (1.0 - 0.5 / 16.5 - 0.25) / 0.75;
+    assert!((least / most - seen).abs() < 1e-9, "{seconds:?}");
+}
+
+#[test]
+fn where_nothing_is_known_it_spreads_evenly() {
+    let mut stage = Stage::new(4, |policies| policies.added_delay = Some(Config::default()));
+    let mut sent = [0; 4];
+    (0..40).for_each(|_| sent[stage.send().1] += 1);
+    assert_eq!(sent, [10; 4]);
+}
+
+#[test]
+fn factors_out_of_range_are_named() {
+    let config = Config {
+        arrivals: -1.0,
+        ..Config::default()
+    };
+    assert_eq!(
+        config.check(),
+        Err("arrivals: -1 is not from 0 to 100".to_owned())
+    );
+    assert_eq!(Config::default().check(), Ok(()));
+}

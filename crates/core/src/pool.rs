@@ -99,6 +99,10 @@ pub struct Means {
     pub line: Line,
     /// Tokens of an answer a second, of a request.
     pub decode: Rate,
+    /// Requests at an endpoint as its engine tells, and own ones there at that moment.
+    pub told: Average,
+    /// See [`Self::told`].
+    pub own: Average,
     /// Predicts the times of a request; none: nobody asked for it yet.
     pub forecast: Option<Box<Forecast>>,
 }

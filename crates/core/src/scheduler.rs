@@ -106,6 +106,7 @@ impl Scheduler {
                 let reading = reading.made_sound();
                 self.caches_told(endpoint, &reading);
                 let now = self.now;
+                self.tell_apart(endpoint, &reading);
                 self.with(endpoint, |endpoint| endpoint.engine.scraped(now, reading));
             }
             Event::Cache { endpoint, changes } => self.cache_changed(endpoint, &changes),

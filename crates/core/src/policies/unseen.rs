@@ -14,14 +14,15 @@ const CHANCE: f64 = 0.25;
 /// Requests by which the owner's queue may be longer than the mean.
 const AHEAD: f64 = 1.0;
 
-/// Share of the load at the candidates that others send, by what their engines tell, less what may be chance; 0 where all engines tell
+/// Share of the load at the candidates that others send, by what their engines told of late beside the gateway's own requests at
+/// those moments, less what may be chance; 0 where all engines tell
 /// what they cache, whoever sent it.
 pub(super) fn share(candidates: &Candidates<'_>) -> f64 {
-    let now = candidates.now();
     let (mut own, mut all, mut told) = (0.0, 0.0, true);
     for candidate in candidates.iter() {
-        own += f64::from(candidate.inflight);
-        all += candidate.engine.running(now) + candidate.engine.waiting(now);
+        let means = candidate.learned.means();
+        own += means.own.mean().unwrap_or(0.0);
+        all += means.told.mean().unwrap_or(0.0);
         told &= candidate.cache_told;
     }
     if told {
@@ -112,13 +113,15 @@ mod tests {
             Some(Abstained::Miss),
             "its own are all there are"
         );
-        // Four more of others: 1 − 16.5 / 20.5 is below a quarter.
-        let said = Reading {
-            running: Some(4),
-            waiting: Some(4),
-            ..Reading::default()
-        };
-        alone.read(0, said);
+        // Own ones, and a quarter as many of others at one of four: below a quarter of all.
+        for (place, waiting) in [(0, 1), (1, 0), (2, 0), (3, 0)] {
+            let said = Reading {
+                running: Some(4),
+                waiting: Some(waiting),
+                ..Reading::default()
+            };
+            alone.read(place, said);
+        }
         assert_eq!(
             alone.abstained("prefix_cache"),
             Some(Abstained::Miss),

@@ -139,6 +139,23 @@ impl Scheduler {
         }
     }
 
+    /// Notes how many of the requests at an engine are own ones, at the moment when it tells how many there are.
+    pub(super) fn tell_apart(&mut self, id: EndpointId, reading: &Reading) {
+        let now = self.now;
+        let Some(endpoint) = self.endpoint_mut(id) else {
+            return;
+        };
+        let (own, pool) = (f64::from(endpoint.inflight), endpoint.pool_at);
+        let told = u64::from(reading.waiting.unwrap_or(0)) + u64::from(reading.running.unwrap_or(0));
+        if (reading.waiting.is_some() || reading.running.is_some())
+            && let Some(pool) = self.pools.get_mut(pool)
+        {
+            #[expect(clippy::cast_precision_loss, reason = "requests are few")]
+            pool.means.told.add(now, told as f64);
+            pool.means.own.add(now, own);
+        }
+    }
+
     /// An attempt ended so that the endpoint may have lost its cache.
     pub(super) fn cache_lost(&mut self, id: EndpointId, outcome: Outcome) {
         if outcome == Outcome::Refused {

@@ -40,12 +40,11 @@ impl Engine {
         own.toward(pool, fade(now, own.newest()))
     }
 
-    /// Seconds that computing a prompt takes beside its tokens, and each of these: measured, and mixed with the pool's. Where
-    /// nothing was measured, as [`Self::prefill_rate`] has it.
+    /// Seconds that computing a prompt takes beside its tokens, and each of these: measured, and mixed with the pool's.
+    /// None: nothing was measured in its pool.
     #[must_use]
-    pub fn prompt_line(&self, now: Time, means: &Means) -> (f64, f64) {
-        let line = self.speed.line.with(now, &means.line);
-        line.unwrap_or((0.0, 1.0 / PREFILL))
+    pub fn prompt_line(&self, now: Time, means: &Means) -> Option<(f64, f64)> {
+        self.speed.line.with(now, &means.line)
     }
 
     /// Seconds between two tokens of one answer.

@@ -104,6 +104,8 @@ struct Usual {
     arrivals: f64,
     /// Seconds of a prompt token.
     each: f64,
+    /// What a pool of which nothing was measured yet is taken for: the fastest of the others, so that it is tried.
+    untried: (f64, f64),
     /// Who is believed to have the prompt because others sent it there, and with what probability.
     home: Option<(usize, f64)>,
 }
@@ -111,12 +113,20 @@ struct Usual {
 impl Usual {
     fn of(request: &Request<'_>, candidates: &Candidates<'_>) -> Self {
         let now = candidates.now();
-        let (mut running, mut arrivals, mut each) = (0.0, 0.0, 0.0);
+        let (mut running, mut arrivals, mut each, mut measured) = (0.0, 0.0, 0.0, 0.0);
+        let mut untried = (f64::INFINITY, f64::INFINITY);
         for candidate in candidates.iter() {
             let engine = candidate.engine;
             running += engine.running(now);
             arrivals += engine.arrivals(now);
-            each += engine.prompt_line(now, candidate.learned.means()).1;
+            if let Some(line) = engine.prompt_line(now, candidate.learned.means()) {
+                each += line.1;
+                measured += 1.0;
+                untried = (line.0.min(untried.0), line.1.min(untried.1));
+            }
+        }
+        if measured == 0.0 {
+            (each, measured, untried) = (EACH, 1.0, (0.0, EACH));
         }
         #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
         let count = candidates.len().max(1) as f64;
@@ -127,12 +137,15 @@ impl Usual {
         Self {
             running: (running / count).max(1.0),
             arrivals: arrivals / count / (1.0 - unseen),
-            each: each / count,
+            each: each / measured,
+            untried,
             home: home.map(|home| (home, unseen)),
         }
     }
 }
 
+/// Seconds of a prompt token where nothing was measured at all: what they are is the same everywhere then.
+const EACH: f64 = 1.0 / 2000.0;
 /// Most of the load that is taken to be others'.
 const UNSEEN_MAX: f64 = 0.98;
 
@@ -146,7 +159,7 @@ impl AddedDelay {
     ) -> f64 {
         let now = candidates.now();
         let (engine, means) = (candidate.engine, candidate.learned.means());
-        let (fixed, each) = engine.prompt_line(now, means);
+        let (fixed, each) = engine.prompt_line(now, means).unwrap_or(usual.untried);
         let mut own = means.uncached(request.work, candidate.cached);
         if let (Some((home, unseen)), Some(work)) = (usual.home, request.work)
             && home == place

@@ -161,10 +161,14 @@ impl AddedDelay {
         let (engine, means) = (candidate.engine, candidate.learned.means());
         let (fixed, each) = engine.prompt_line(now, means).unwrap_or(usual.untried);
         let mut own = means.uncached(request.work, candidate.cached);
-        if let (Some((home, unseen)), Some(work)) = (usual.home, request.work)
-            && home == place
-        {
-            own = own.min((1.0 - unseen) * f64::from(work.prompt_tokens));
+        if let (Some((home, unseen)), Some(work)) = (usual.home, request.work) {
+            // What is known counts for the share of the load that is seen.
+            let elsewhere = if home == place {
+                0.0
+            } else {
+                f64::from(work.prompt_tokens)
+            };
+            own = (1.0 - unseen) * own + unseen * elsewhere;
         }
         let running = engine.running(now);
         let tokens = engine.prefill_ahead(now, means) + own;

@@ -124,6 +124,7 @@ fn what_replicas_do_not_see_goes_by_the_head() {
         (work("prefix-groups", 4, 1.0), 0.85),
     ] {
         check_kept(&workload, &learned, at_least);
-        check_kept(&workload, &Preset::Auto.policies(), at_least);
     }
+    // Auto weighs delays, so it computes a short prompt again rather than have it wait: of chats less is kept, of long sessions all.
+    check_kept(&work("agents", 3, 4.0), &Preset::Auto.policies(), 0.9);
 }

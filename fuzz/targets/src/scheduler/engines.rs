@@ -6,7 +6,7 @@ use std::time::Duration;
 use weighbridge_core::event::Spent;
 use weighbridge_core::prefix::BlockHash;
 use weighbridge_core::signals::{CacheChange, Reading};
-use weighbridge_core::work::{Abilities, Objective, Work};
+use weighbridge_core::work::{Abilities, Objective, Opening, Work};
 
 /// A share that an engine may tell, or a broken one.
 fn share(input: &mut Input<'_>) -> Option<f64> {
@@ -86,6 +86,11 @@ pub(super) fn work(input: &mut Input<'_>) -> Work {
         expected_tokens: small(input),
         blocks: chain(input),
         block_tokens: u32::from(input.byte()),
+        block_bytes: u32::from(input.byte()),
+        opening: input.flag().then(|| Opening {
+            blocks: u32::from(input.byte()),
+            hash: BlockHash(u64::from(input.byte())),
+        }),
         exact: if has_exact { chain(input) } else { Box::default() },
         exact_tokens: if has_exact { u32::from(input.byte()) } else { 0 },
         wants: Abilities(input.byte() & input.byte() & Abilities::ALL.0),

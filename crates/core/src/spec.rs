@@ -375,6 +375,13 @@ impl RouteSpec {
         self.route_by() != RouteBy::Policy || self.policies.gpu_load.is_some()
     }
 
+    /// Whether weights of the endpoints of the pool at this place matter to any of these routes.
+    #[must_use]
+    pub fn any_looks_at_weights(routes: &[Self], pool: usize) -> bool {
+        let over = |route: &&Self| route.targets.iter().any(|target| target.pool == pool);
+        routes.iter().filter(over).any(Self::looks_at_weights)
+    }
+
     /// How this route chooses.
     #[must_use]
     pub fn route_by(&self) -> RouteBy {

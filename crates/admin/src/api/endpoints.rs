@@ -100,9 +100,7 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer> {
 pub(super) fn unread_weights(snapshot: &Snapshot, pool: &str) -> Option<String> {
     let config = &snapshot.config;
     let place = config.pools.iter().position(|other| *other.name == *pool)?;
-    let over = |route: &&RouteSpec| route.targets.iter().any(|target| target.pool == place);
-    let mut routes = config.fleet.routes.iter().filter(over);
-    (!routes.any(RouteSpec::looks_at_weights)).then(|| {
+    (!RouteSpec::any_looks_at_weights(&config.fleet.routes, place)).then(|| {
         format!("the routes over the pool `{pool}` choose by policies, which do not look at weights of endpoints; `route_by: round_robin` does")
     })
 }

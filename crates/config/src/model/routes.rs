@@ -150,10 +150,9 @@ impl FromNode for Picker {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         match reader.tree.shape(node) {
             Shape::Map => {
-                let plain = reader
-                    .keyed(node)
+                let plain = ["max", "power_of_two"]
                     .into_iter()
-                    .find(|(word, _)| word == "max" || word == "power_of_two");
+                    .find_map(|word| Some((word, reader.child(node, word)?)));
                 if let Some((word, place)) = plain {
                     reader.problem(
                         place,

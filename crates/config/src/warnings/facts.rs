@@ -76,10 +76,7 @@ fn mixes(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {
 /// Warns of weights of endpoints at which no route over their pool looks.
 pub(crate) fn unread_weights(reader: &mut Reader<'_>, routes: &[RouteSpec], pools: &[Resolved]) {
     for (index, pool) in pools.iter().enumerate() {
-        let over = |route: &&RouteSpec| route.targets.iter().any(|target| target.pool == index);
-        if !(pool.weighs() || differ(&pool.spec))
-            || routes.iter().filter(over).any(RouteSpec::looks_at_weights)
-        {
+        if !(pool.weighs() || differ(&pool.spec)) || RouteSpec::any_looks_at_weights(routes, index) {
             continue;
         }
         let keys = ["weight", "calibrate", "endpoints", "discovery"];

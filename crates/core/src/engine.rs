@@ -60,7 +60,7 @@ pub struct Engine {
     /// Own requests that are being answered.
     decode: Decode,
     speed: Speed,
-    /// Own requests that are sent there.
+    /// Own requests that are sent there, of those whose course is told.
     arrivals: decay::Frequency,
     dynamic: DynamicWeight,
     /// Adapters of own requests, the newest first, and how many of these were sent after the reading.
@@ -290,9 +290,11 @@ impl Engine {
             let request = (f64::from(load.prefill), f64::from(load.expected));
             load.facts = Some(self.facts(now, request, means));
         }
+        if live {
+            self.arrivals.add(now);
+        }
         self.unbegun += 1;
         self.unbegun_unread += 1;
-        self.arrivals.add(now);
         self.prefill += u64::from(load.prefill);
         self.prefill_unread += u64::from(load.uncached);
         self.expected += u64::from(load.expected);

@@ -93,10 +93,8 @@ pub struct Means {
     pub output: Average,
     /// Own requests that an endpoint answers at a time, as one that ends finds them.
     pub batch: Average,
-    /// Prompt tokens a second, of an endpoint.
-    pub prefill: Rate,
-    /// Seconds that computing a prompt takes, over its tokens.
-    pub line: Line,
+    /// Prompt tokens and the seconds that an endpoint took for them: their quotient, and a line.
+    pub prefill: Line,
     /// Tokens of an answer a second, of a request.
     pub decode: Rate,
     /// Requests at an endpoint as its engine tells, and own ones there at that moment.

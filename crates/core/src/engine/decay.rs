@@ -88,7 +88,11 @@ pub struct Rate {
 impl Rate {
     /// So many tokens took so many seconds.
     pub fn add(&mut self, now: Time, tokens: f64, seconds: f64) {
-        let kept = fade(now, self.at);
+        self.add_kept(now, (tokens, seconds), fade(now, self.at));
+    }
+
+    /// The same, while `kept` of the weight of what came before is left.
+    fn add_kept(&mut self, now: Time, (tokens, seconds): (f64, f64), kept: f64) {
         self.tokens = self.tokens * kept + tokens;
         self.seconds = self.seconds * kept + seconds;
         self.at = now;
@@ -158,32 +162,29 @@ const SPREAD_MIN: f64 = 1e-9;
 /// Seconds as a straight line over tokens, fitted by least squares to samples that forget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line {
+    /// Sums of tokens and seconds.
+    pub rate: Rate,
     weight: f64,
-    tokens: f64,
-    seconds: f64,
     /// Sums of squares and products about the origin.
     squares: f64,
     products: f64,
-    at: Time,
 }
 
 impl Line {
     /// So many tokens took so many seconds.
     pub fn add(&mut self, now: Time, tokens: f64, seconds: f64) {
-        let kept = fade(now, self.at);
+        let kept = fade(now, self.rate.at);
+        self.rate.add_kept(now, (tokens, seconds), kept);
         self.weight = self.weight * kept + 1.0;
-        self.tokens = self.tokens * kept + tokens;
-        self.seconds = self.seconds * kept + seconds;
         self.squares = self.squares * kept + tokens * tokens;
         self.products = self.products * kept + tokens * seconds;
-        self.at = now;
     }
 
     /// Seconds at no tokens, and of each token, with a few samples of the pool's beside its own; none: nothing was measured.
     /// Where samples do not tell one from the other, all of it is taken to be the tokens'.
     #[must_use]
     pub fn with(&self, now: Time, pool: &Self) -> Option<(f64, f64)> {
-        let kept = fade(now, self.at);
+        let kept = fade(now, self.rate.at);
         let part = if pool.weight > 0.0 {
             POOLED / pool.weight
         } else {
@@ -191,8 +192,8 @@ impl Line {
         };
         let sum = |own: f64, pool: f64| own * kept + pool * part;
         let weight = sum(self.weight, pool.weight);
-        let tokens = sum(self.tokens, pool.tokens);
-        let seconds = sum(self.seconds, pool.seconds);
+        let tokens = sum(self.rate.tokens, pool.rate.tokens);
+        let seconds = sum(self.rate.seconds, pool.rate.seconds);
         let squares = sum(self.squares, pool.squares);
         let products = sum(self.products, pool.products);
         if tokens <= 0.0 || seconds <= 0.0 {

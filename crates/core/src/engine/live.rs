@@ -29,10 +29,8 @@ pub struct Live {
 /// How fast an engine computes, by its answers. Apart from the rest, since every candidate is asked for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Speed {
-    /// Prompt tokens that were computed, over the time that the engine took for them.
-    pub prefill: Rate,
-    /// The same as a line: what a prompt takes beside its tokens, and each of these.
-    pub line: Line,
+    /// Prompt tokens that were computed and the time that the engine took for them: their quotient, and a line.
+    pub prefill: Line,
     /// Tokens after the first of each answer, over the time from its first to its last.
     pub decode: Rate,
 }
@@ -78,8 +76,6 @@ impl Live {
         self.began = now;
         speed.prefill.add(now, f64::from(sent.prefill), computed);
         means.prefill.add(now, f64::from(sent.prefill), computed);
-        speed.line.add(now, f64::from(sent.prefill), computed);
-        means.line.add(now, f64::from(sent.prefill), computed);
     }
 
     /// It is over.

@@ -35,8 +35,8 @@ impl Engine {
     /// Prompt tokens that it computes in a second: measured, and decayed to the pool's.
     #[must_use]
     pub fn prefill_rate(&self, now: Time, means: &Means) -> f64 {
-        let pool = means.prefill.per_second().unwrap_or(PREFILL);
-        let own = &self.speed.prefill;
+        let pool = means.prefill.rate.per_second().unwrap_or(PREFILL);
+        let own = &self.speed.prefill.rate;
         own.toward(pool, fade(now, own.newest()))
     }
 
@@ -44,7 +44,7 @@ impl Engine {
     /// None: nothing was measured in its pool.
     #[must_use]
     pub fn prompt_line(&self, now: Time, means: &Means) -> Option<(f64, f64)> {
-        self.speed.line.with(now, &means.line)
+        self.speed.prefill.with(now, &means.prefill)
     }
 
     /// Seconds between two tokens of one answer.
@@ -63,10 +63,11 @@ impl Engine {
 
     /// Its speeds, which decay together: what one sample shows, it shows of both.
     pub(super) fn pace(&self, now: Time, means: &Means) -> Pace {
-        let Speed { prefill, decode, .. } = &self.speed;
+        let Speed { prefill, decode } = &self.speed;
+        let prefill = &prefill.rate;
         let kept = fade(now, prefill.newest().max(decode.newest()));
         Pace {
-            prefill: prefill.toward(means.prefill.per_second().unwrap_or(PREFILL), kept),
+            prefill: prefill.toward(means.prefill.rate.per_second().unwrap_or(PREFILL), kept),
             answer: decode.toward(means.decode.per_second().unwrap_or(DECODE), kept),
         }
     }

@@ -131,9 +131,7 @@ impl Usual {
         #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
         let count = candidates.len().max(1) as f64;
         let unseen = unseen::share(candidates).min(UNSEEN_MAX);
-        let home = (unseen > 0.0)
-            .then(|| unseen::home(request, candidates))
-            .flatten();
+        let home = unseen::home(request, candidates, unseen);
         Self {
             running: (running / count).max(1.0),
             arrivals: arrivals / count / (1.0 - unseen),

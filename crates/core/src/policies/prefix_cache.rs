@@ -120,9 +120,7 @@ impl Scorer for PrefixCache {
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
         let unseen = unseen::share(candidates);
-        let home = (unseen > 0.0)
-            .then(|| unseen::home(request, candidates))
-            .flatten();
+        let home = unseen::home(request, candidates, unseen);
         let known = learned(candidates, scores);
         match home {
             Some(home) => {

@@ -87,7 +87,11 @@ impl Config {
     /// Most bytes of a prompt that stand for a session where nothing else does; none: nothing does.
     #[must_use]
     pub fn head_bytes(&self) -> Option<u64> {
-        self.keys.iter().find_map(|key| match key {
+        self.heads().next()
+    }
+
+    fn heads(&self) -> impl Iterator<Item = u64> + Clone {
+        self.keys.iter().filter_map(|key| match key {
             KeySource::PromptHead(size) => Some(size.0),
             _ => None,
         })
@@ -105,17 +109,13 @@ impl super::ScorerConfig for Config {
 
     fn check(&self) -> Result<(), String> {
         super::check_weight(self.weight)?;
-        let heads = (self.keys.iter()).filter_map(|key| match key {
-            KeySource::PromptHead(size) => Some(size.0),
-            _ => None,
-        });
-        if let Some(size) = heads.clone().find(|size| !HEAD_BYTES.contains(size)) {
+        if let Some(size) = self.heads().find(|size| !HEAD_BYTES.contains(size)) {
             return Err(format!(
                 "keys: prompt_head: {} is not from 256B to 4MiB; 16KiB is some 4,000 tokens",
                 show_size(size)
             ));
         }
-        if heads.count() > 1 {
+        if self.heads().count() > 1 {
             return Err("keys: prompt_head stands there twice; every prompt has a head, so only the first would count".into());
         }
         match self.bound {

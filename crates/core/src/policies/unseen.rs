@@ -33,9 +33,12 @@ pub(super) fn share(candidates: &Candidates<'_>) -> f64 {
     ((share - CHANCE) / (1.0 - CHANCE)).max(0.0)
 }
 
-/// Place of the candidate that the request belongs to by the head of its prompt; none: it has no prompt, or its queue is too
-/// long for that.
-pub(super) fn home(request: &Request<'_>, candidates: &Candidates<'_>) -> Option<usize> {
+/// Place of the candidate that the request belongs to by the head of its prompt, where others send a [`share`] of the load; none:
+/// nobody else does, it has no prompt, or the queue there is too long for that.
+pub(super) fn home(request: &Request<'_>, candidates: &Candidates<'_>, share: f64) -> Option<usize> {
+    if share <= 0.0 {
+        return None;
+    }
     let now = candidates.now();
     let bytes = candidates.iter().next()?.learned.head_bytes();
     let head = request.work?.head(bytes)?;

@@ -119,12 +119,6 @@ pub fn variants(policies: &Policies) -> Vec<(String, Policies)> {
     changed.into_iter().filter_map(read).collect()
 }
 
-/// Variants of `auto` that its settings do not reach, by name.
-#[must_use]
-pub fn further_variants() -> Vec<(String, Policies)> {
-    Vec::new()
-}
-
 /// Keys and places that lead to each number and each switch.
 fn leaves(value: &Value, here: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     let mut below = |key: String, value: &Value| {

@@ -70,10 +70,7 @@ impl Sensitivity {
 /// The data is not there, or a bug of the lab or the simulator.
 pub fn sensitivity(scope: &Scope, preset: Preset, cases: &[Case]) -> Result<Sensitivity, TrialError> {
     let policies = preset.policies();
-    let mut variants: Vec<(String, Policies)> = rules::variants(&policies);
-    if preset == Preset::Auto {
-        variants.extend(rules::further_variants());
-    }
+    let variants: Vec<(String, Policies)> = rules::variants(&policies);
     let mut rules = vec![rules::rule(preset.as_str(), policies)];
     rules.extend(
         variants

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::policies::Policies;
-use weighbridge_core::spec::RouteSpec;
 use weighbridge_sim::drive::{Chooser, Setup, run};
 use weighbridge_sim::report::{Objectives, Summary};
 use weighbridge_sim::workload::Workload;
@@ -136,10 +135,7 @@ impl Stage {
             Rule::Policies { policies, .. } => {
                 let mut spec = (*setup.fleet.spec).clone();
                 for route in &mut spec.routes {
-                    *route = RouteSpec {
-                        policies: (**policies).clone(),
-                        ..route.clone()
-                    };
+                    route.policies.clone_from(policies);
                 }
                 setup.fleet.spec = Arc::new(spec);
                 Chooser::Scheduler

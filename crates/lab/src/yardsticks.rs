@@ -4,6 +4,7 @@
 //! published or measured figures that they reproduce.
 
 pub mod aibrix;
+pub mod characters;
 pub mod choose;
 pub mod d2lpm;
 pub mod dynamo;
@@ -20,6 +21,7 @@ pub mod smg;
 #[cfg(test)]
 mod stage;
 pub mod sticky;
+pub mod under_way;
 
 use std::sync::Arc;
 use weighbridge_sim::drive::Baseline;

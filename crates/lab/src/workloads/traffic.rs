@@ -23,9 +23,26 @@ pub(super) enum Traffic {
     Generated(&'static str),
 }
 
-/// Requests of Mooncake's half trace that are used, the first of them as one slice and the others as another.
-const MOONCAKE: usize = 5600;
-const AZURE: usize = 19_200;
+/// A public trace.
+struct Trace {
+    /// Under the folder of public data.
+    file: &'static str,
+    /// Its first so many are used, one half of them as one slice and the other as another.
+    requests: usize,
+    /// Seconds within which a first token counts as in time; tokens after it have 100 ms each.
+    first_token_s: u64,
+}
+
+const MOONCAKE: Trace = Trace {
+    file: "traces/mooncake_conversation_first_half.jsonl",
+    requests: 5600,
+    first_token_s: 3,
+};
+const AZURE: Trace = Trace {
+    file: "traces/AzureLLMInferenceTrace_conv.csv",
+    requests: 19_200,
+    first_token_s: 1,
+};
 
 impl Traffic {
     /// The requests, at `load` times their rate.
@@ -35,26 +52,8 @@ impl Traffic {
         (slice, seed): (Slice, u64),
     ) -> Result<Workload, CaseError> {
         match self {
-            Self::Mooncake { speed } => {
-                let file = "traces/mooncake_conversation_first_half.jsonl";
-                let bound = Slo {
-                    first_token: Some(Duration::from_secs(3)),
-                    per_token: Some(Duration::from_millis(100)),
-                    end_to_end: None,
-                };
-                let trace = half((bench, file), (slice, MOONCAKE), bound)?;
-                Ok(sped(trace, speed * load, seed))
-            }
-            Self::Azure { speed } => {
-                let file = "traces/AzureLLMInferenceTrace_conv.csv";
-                let bound = Slo {
-                    first_token: Some(Duration::from_secs(1)),
-                    per_token: Some(Duration::from_millis(100)),
-                    end_to_end: None,
-                };
-                let trace = half((bench, file), (slice, AZURE), bound)?;
-                Ok(sped(trace, speed * load, seed))
-            }
+            Self::Mooncake { speed } => MOONCAKE.sped((bench, speed * load), (slice, seed)),
+            Self::Azure { speed } => AZURE.sped((bench, speed * load), (slice, seed)),
             Self::PrefixGroups => {
                 let mut spec = PrefixGroups::default().spec();
                 shape(&mut spec, (bench.cut, load));
@@ -109,44 +108,53 @@ fn generated(spec: &Spec, (slice, seed): (Slice, u64)) -> Result<Workload, CaseE
     generate(spec, seeded(slice, seed)).map_err(|error| CaseError::Description(error.to_string()))
 }
 
-/// One half of the first `requests` of a trace, all of one class with this bound.
-fn half(
-    (bench, file): (&Bench, &str),
-    (slice, requests): (Slice, usize),
-    slo: Slo,
-) -> Result<Workload, CaseError> {
-    let path = bench.data.join(file);
-    let failed = |why: String| CaseError::Data {
-        path: path.clone(),
-        why,
-    };
-    let source = File::open(&path).map_err(|error| failed(error.to_string()))?;
-    let read = read(BufReader::new(source), file, None).map_err(|error| failed(error.to_string()))?;
-    let mut workload = read.workload;
-    let half = requests / 2;
-    let from = match slice {
-        Slice::Tuned => 0,
-        Slice::Held => half,
-    };
-    let count = half / bench.cut.max(1) as usize;
-    workload.requests = workload.requests.into_iter().skip(from).take(count).collect();
-    let start = workload
-        .requests
-        .first()
-        .map_or(Duration::ZERO, |request| request.at);
-    for request in &mut workload.requests {
-        request.at = request.at.saturating_sub(start);
-        request.class = 0;
+impl Trace {
+    /// A slice of it, so many times as fast, what has one time spread by the seed.
+    fn sped(
+        &self,
+        (bench, speed): (&Bench, f64),
+        (slice, seed): (Slice, u64),
+    ) -> Result<Workload, CaseError> {
+        let mut workload = self.half(bench, slice)?;
+        transform::speed_up(&mut workload, speed);
+        transform::jitter(&mut workload, seed);
+        Ok(workload)
     }
-    workload.classes = vec![Class {
-        name: Arc::from("all"),
-        slo,
-    }];
-    Ok(workload)
-}
 
-fn sped(mut workload: Workload, speed: f64, seed: u64) -> Workload {
-    transform::speed_up(&mut workload, speed);
-    transform::jitter(&mut workload, seed);
-    workload
+    /// One half of its requests, all of one class.
+    fn half(&self, bench: &Bench, slice: Slice) -> Result<Workload, CaseError> {
+        let path = bench.data.join(self.file);
+        let failed = |why: String| CaseError::Data {
+            path: path.clone(),
+            why,
+        };
+        let source = File::open(&path).map_err(|error| failed(error.to_string()))?;
+        let read =
+            read(BufReader::new(source), self.file, None).map_err(|error| failed(error.to_string()))?;
+        let mut workload = read.workload;
+        let half = self.requests / 2;
+        let from = match slice {
+            Slice::Tuned => 0,
+            Slice::Held => half,
+        };
+        let count = half / bench.cut.max(1) as usize;
+        workload.requests = workload.requests.into_iter().skip(from).take(count).collect();
+        let start = workload
+            .requests
+            .first()
+            .map_or(Duration::ZERO, |request| request.at);
+        for request in &mut workload.requests {
+            request.at = request.at.saturating_sub(start);
+            request.class = 0;
+        }
+        workload.classes = vec![Class {
+            name: Arc::from("all"),
+            slo: Slo {
+                first_token: Some(Duration::from_secs(self.first_token_s)),
+                per_token: Some(Duration::from_millis(100)),
+                end_to_end: None,
+            },
+        }];
+        Ok(workload)
+    }
 }

@@ -9,7 +9,7 @@
 
 use super::choose::{Chance, least};
 use super::prefixes::{Blocks, Memories};
-use std::collections::BTreeMap;
+use super::under_way::UnderWay;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
@@ -28,9 +28,8 @@ pub struct LMetric {
     blocks: Blocks,
     index: Index,
     chance: Chance,
-    /// Tokens to prefill, by request and by endpoint.
-    of: BTreeMap<usize, u64>,
-    prefill: BTreeMap<usize, u64>,
+    /// Tokens to prefill of requests without a first token.
+    prefill: UnderWay,
 }
 
 impl LMetric {
@@ -40,8 +39,7 @@ impl LMetric {
             blocks,
             index,
             chance: Chance::new(seed),
-            of: BTreeMap::new(),
-            prefill: BTreeMap::new(),
+            prefill: UnderWay::default(),
         }
     }
 
@@ -55,7 +53,7 @@ impl LMetric {
     }
 
     fn score(&self, request: &Request, seen: &Seen<'_>) -> f64 {
-        let before = self.prefill.get(&seen.endpoint).copied().unwrap_or(0);
+        let before = self.prefill.at(seen.endpoint);
         (before + self.new_tokens(request, seen)) as f64 * (f64::from(seen.inflight) + 1.0)
     }
 }
@@ -65,8 +63,7 @@ impl Baseline for LMetric {
         let best = least(candidates, |seen| self.score(request, seen));
         let place = self.chance.one_of(&best);
         let tokens = self.new_tokens(request, &candidates[place]);
-        self.of.insert(index, tokens);
-        *self.prefill.entry(candidates[place].endpoint).or_default() += tokens;
+        self.prefill.begin(index, candidates[place].endpoint, tokens);
         if let Index::Sent(memories, most) = &mut self.index {
             let memory = memories.at(candidates[place].endpoint);
             memory.note(self.blocks.of(request), self.blocks.tokens);
@@ -76,9 +73,7 @@ impl Baseline for LMetric {
     }
 
     fn began(&mut self, _: Duration, index: usize, endpoint: usize) {
-        if let (Some(tokens), Some(sum)) = (self.of.remove(&index), self.prefill.get_mut(&endpoint)) {
-            *sum -= tokens;
-        }
+        self.prefill.end(index, endpoint);
     }
 
     fn ended(&mut self, now: Duration, index: usize, endpoint: usize) {

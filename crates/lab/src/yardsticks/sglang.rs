@@ -7,16 +7,12 @@
 //!
 //! Releases before shipped .5, 32 and 1.0001 for the three.
 
+use super::characters::Trees;
 use super::choose::{least, least_inflight, spread};
-use super::prefixes::{Blocks, Memories};
+use super::prefixes::Blocks;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
-
-/// Characters of a token of English text.
-pub const CHARACTERS: u32 = 4;
-const TREE_MAX: u64 = 67_108_864;
-const EVICTED_EVERY: Duration = Duration::from_secs(120);
 
 /// What can be set.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +38,7 @@ impl Settings {
 pub struct CacheAware {
     blocks: Blocks,
     settings: Settings,
-    trees: Memories,
-    evicted: Duration,
+    trees: Trees,
 }
 
 impl CacheAware {
@@ -52,8 +47,7 @@ impl CacheAware {
         Self {
             blocks,
             settings,
-            trees: Memories::default(),
-            evicted: Duration::ZERO,
+            trees: Trees::default(),
         }
     }
 
@@ -86,16 +80,10 @@ impl Baseline for CacheAware {
         (index, request): (usize, &Request),
         candidates: &[Seen<'_>],
     ) -> usize {
-        if now >= self.evicted + EVICTED_EVERY {
-            self.evicted = now;
-            self.trees.all().for_each(|tree| tree.shrink_to(TREE_MAX));
-        }
+        self.trees.evict(now);
         let place = self.place(request, candidates);
-        let blocks = self.blocks.of(request);
-        let tail = request.prompt_tokens - blocks.len() as u32 * self.blocks.tokens;
-        let tree = self.trees.at(candidates[place].endpoint);
-        tree.note_tail(index, tail * CHARACTERS);
-        tree.note(blocks, self.blocks.tokens * CHARACTERS);
+        let endpoint = candidates[place].endpoint;
+        self.trees.record(endpoint, (index, request), self.blocks);
         place
     }
 }
@@ -103,6 +91,7 @@ impl Baseline for CacheAware {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::yardsticks::characters::TREE_MAX;
     use crate::yardsticks::stage::{Stage, chain, prompt};
 
     fn router() -> CacheAware {
@@ -156,10 +145,10 @@ mod tests {
             router.choose(Duration::from_secs(seconds), (0, request), &stage.seen(&[0, 0]))
         };
         assert_eq!(at(&mut router, 0, &long), 0);
-        assert_eq!(router.trees.at(0).size(), 80_000_000);
+        assert_eq!(router.trees.size(0), 80_000_000);
         at(&mut router, 119, &prompt(&[], 16));
-        assert_eq!(router.trees.at(0).size(), 80_000_000);
+        assert_eq!(router.trees.size(0), 80_000_000);
         at(&mut router, 120, &prompt(&[], 16));
-        assert!(router.trees.at(0).size() <= TREE_MAX);
+        assert!(router.trees.size(0) <= TREE_MAX);
     }
 }

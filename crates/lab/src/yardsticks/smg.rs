@@ -10,16 +10,13 @@
 //! requests that the last report did not count. Engines here report how many wait, not how many tokens: those are taken
 //! as p̄ each. Among equals the first.
 
+use super::characters::Trees;
 use super::choose::{least, mean_inflight};
-use super::prefixes::{Blocks, Memories};
-use super::sglang::CHARACTERS;
-use std::collections::BTreeMap;
+use super::prefixes::Blocks;
+use super::under_way::UnderWay;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
-
-const TREE_MAX: u64 = 67_108_864;
-const EVICTED_EVERY: Duration = Duration::from_secs(120);
 
 /// What can be set.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +49,9 @@ impl Settings {
 pub struct Smg {
     blocks: Blocks,
     settings: Settings,
-    trees: Memories,
-    evicted: Duration,
-    /// Prompt tokens under way, by endpoint, and of which request.
-    tokens: BTreeMap<usize, u64>,
-    of: BTreeMap<usize, u64>,
+    trees: Trees,
+    /// Prompt tokens of requests without an end.
+    tokens: UnderWay,
 }
 
 impl Smg {
@@ -65,17 +60,15 @@ impl Smg {
         Self {
             blocks,
             settings,
-            trees: Memories::default(),
-            evicted: Duration::ZERO,
-            tokens: BTreeMap::new(),
-            of: BTreeMap::new(),
+            trees: Trees::default(),
+            tokens: UnderWay::default(),
         }
     }
 
     fn expected_wait(&self, seen: &Seen<'_>) -> f64 {
         let reported = seen.running + seen.waiting;
         let unaccounted = u64::from(seen.inflight).saturating_sub(reported);
-        let inflight = self.tokens.get(&seen.endpoint).copied().unwrap_or(0);
+        let inflight = self.tokens.at(seen.endpoint);
         let usage = seen.kv_usage.min(0.99);
         ((reported + unaccounted) as f64 * self.settings.request + inflight as f64) / self.settings.throughput
             + 0.15 * usage / (1.0 - usage)
@@ -114,26 +107,17 @@ impl Baseline for Smg {
         (index, request): (usize, &Request),
         candidates: &[Seen<'_>],
     ) -> usize {
-        if now >= self.evicted + EVICTED_EVERY {
-            self.evicted = now;
-            self.trees.all().for_each(|tree| tree.shrink_to(TREE_MAX));
-        }
+        self.trees.evict(now);
         let place = self.place(request, candidates);
         let endpoint = candidates[place].endpoint;
-        let blocks = self.blocks.of(request);
-        let tail = request.prompt_tokens - blocks.len() as u32 * self.blocks.tokens;
-        let tree = self.trees.at(endpoint);
-        tree.note_tail(index, tail * CHARACTERS);
-        tree.note(blocks, self.blocks.tokens * CHARACTERS);
-        *self.tokens.entry(endpoint).or_default() += u64::from(request.prompt_tokens);
-        self.of.insert(index, u64::from(request.prompt_tokens));
+        self.trees.record(endpoint, (index, request), self.blocks);
+        let tokens = u64::from(request.prompt_tokens);
+        self.tokens.begin(index, endpoint, tokens);
         place
     }
 
     fn ended(&mut self, _: Duration, index: usize, endpoint: usize) {
-        if let (Some(tokens), Some(sum)) = (self.of.remove(&index), self.tokens.get_mut(&endpoint)) {
-            *sum -= tokens;
-        }
+        self.tokens.end(index, endpoint);
     }
 }
 
@@ -159,7 +143,7 @@ mod tests {
     fn the_expected_wait_counts_what_the_report_missed() {
         let stage = Stage::new(1);
         let mut router = Smg::new(Blocks { tokens: 16 }, Settings::SHIPPED);
-        router.tokens.insert(0, 500);
+        router.tokens.begin(0, 0, 500);
         let seen = Seen {
             inflight: 5,
             running: 2,

@@ -13,7 +13,7 @@
 use super::choose::{Chance, least};
 use super::llm_d::{BLOCK, BLOCKS_MAX};
 use super::prefixes::{Blocks, Memories};
-use std::collections::BTreeMap;
+use super::under_way::UnderWay;
 use std::time::Duration;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::workload::Request;
@@ -59,9 +59,8 @@ pub struct Sticky {
     settings: Settings,
     chance: Chance,
     sent: Memories,
-    /// Tokens in flight, by request and by endpoint.
-    of: BTreeMap<usize, u64>,
-    before: BTreeMap<usize, u64>,
+    /// Tokens in flight of requests without a first token.
+    before: UnderWay,
 }
 
 impl Sticky {
@@ -73,8 +72,7 @@ impl Sticky {
             settings,
             chance: Chance::new(seed),
             sent: Memories::default(),
-            of: BTreeMap::new(),
-            before: BTreeMap::new(),
+            before: UnderWay::default(),
         }
     }
 
@@ -91,7 +89,7 @@ impl Sticky {
             let saved = Blocks { tokens }.saved(found, request);
             Known {
                 sticky: found > 0 && found as f64 >= self.settings.matched * blocks.len() as f64,
-                before: self.before.get(&seen.endpoint).copied().unwrap_or(0),
+                before: self.before.at(seen.endpoint),
                 uncached: u64::from(request.prompt_tokens - saved),
             }
         };
@@ -129,8 +127,7 @@ impl Baseline for Sticky {
         let place = self.chance.one_of(&best);
         let endpoint = candidates[place].endpoint;
         let tokens = known[place].uncached;
-        self.of.insert(index, tokens);
-        *self.before.entry(endpoint).or_default() += tokens;
+        self.before.begin(index, endpoint, tokens);
         if !self.settings.events {
             let (blocks, tokens) = self.blocks.coarse(request, BLOCK);
             let memory = self.sent.at(endpoint);
@@ -141,9 +138,7 @@ impl Baseline for Sticky {
     }
 
     fn began(&mut self, _: Duration, index: usize, endpoint: usize) {
-        if let (Some(tokens), Some(sum)) = (self.of.remove(&index), self.before.get_mut(&endpoint)) {
-            *sum -= tokens;
-        }
+        self.before.end(index, endpoint);
     }
 
     fn ended(&mut self, now: Duration, index: usize, endpoint: usize) {

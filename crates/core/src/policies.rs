@@ -327,8 +327,6 @@ pub struct Candidate<'a> {
     pub penalty: f64,
     /// What is believed to be in its cache.
     pub cached: Cached,
-    /// Whether its engine tells all that it caches, whoever sent it.
-    pub cache_told: bool,
     /// Prompt tokens that were sent there of late and were not believed cached.
     pub uncached: Lately,
     /// Its engine: what it last told, and what was sent there.
@@ -381,6 +379,24 @@ impl<'a> Candidates<'a> {
         (0..self.live.len()).map(|place| self.get(place))
     }
 
+    /// Their keys, as in [`Candidate::key`], without the rest of them.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'a [u8]> {
+        let Self { plan, live, .. } = *self;
+        live.iter().map(|place| &*plan.candidates[*place].key)
+    }
+
+    /// Their endpoints, without the rest of them.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &'a Endpoint> {
+        let Self {
+            plan,
+            live,
+            endpoints,
+            ..
+        } = *self;
+        let slot = |place: &usize| plan.candidates[*place].endpoint.slot as usize;
+        live.iter().map(move |place| &endpoints[slot(place)])
+    }
+
     /// The one at `place`, which must be below [`Self::len`].
     #[must_use]
     #[inline(always)]
@@ -393,7 +409,6 @@ impl<'a> Candidates<'a> {
             inflight: endpoint.inflight,
             penalty: self.penalties.get(place).copied().unwrap_or(0.0),
             cached: self.cached.get(place).copied().unwrap_or_default(),
-            cache_told: endpoint.cache_told,
             uncached: endpoint.uncached,
             engine: &endpoint.engine,
             weight: endpoint.effective_weight(self.now).as_f64(),

@@ -115,11 +115,11 @@ impl Usual {
         let now = candidates.now();
         let (mut running, mut arrivals, mut each, mut measured) = (0.0, 0.0, 0.0, 0.0);
         let mut untried = (f64::INFINITY, f64::INFINITY);
-        for candidate in candidates.iter() {
-            let engine = candidate.engine;
+        for endpoint in candidates.endpoints() {
+            let engine = &endpoint.engine;
             running += engine.running(now);
             arrivals += engine.arrivals(now);
-            if let Some(line) = engine.prompt_line(now, candidate.learned.means()) {
+            if let Some(line) = engine.prompt_line(now, &candidates.pools[endpoint.pool_at].means) {
                 each += line.1;
                 measured += 1.0;
                 untried = (line.0.min(untried.0), line.1.min(untried.1));

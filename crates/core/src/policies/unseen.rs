@@ -19,11 +19,11 @@ const AHEAD: f64 = 1.0;
 /// what they cache, whoever sent it.
 pub(super) fn share(candidates: &Candidates<'_>) -> f64 {
     let (mut own, mut all, mut told) = (0.0, 0.0, true);
-    for candidate in candidates.iter() {
-        let means = candidate.learned.means();
+    for endpoint in candidates.endpoints() {
+        let means = &candidates.pools[endpoint.pool_at].means;
         own += means.own.mean().unwrap_or(0.0);
         all += means.told.mean().unwrap_or(0.0);
-        told &= candidate.cache_told;
+        told &= endpoint.cache_told;
     }
     if told {
         return 0.0;
@@ -40,10 +40,13 @@ pub(super) fn home(request: &Request<'_>, candidates: &Candidates<'_>, share: f6
         return None;
     }
     let now = candidates.now();
-    let bytes = candidates.iter().next()?.learned.head_bytes();
+    let pool = candidates.endpoints().next()?.pool_at;
+    let bytes = candidates.pools[pool].head_bytes();
     let head = request.work?.head(bytes)?;
-    let place = rendezvous::owner(head, candidates.iter().map(|candidate| candidate.key))?;
-    let waiting = candidates.iter().map(|candidate| candidate.engine.waiting(now));
+    let place = rendezvous::owner(head, candidates.keys())?;
+    let waiting = candidates
+        .endpoints()
+        .map(|endpoint| endpoint.engine.waiting(now));
     #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
     let mean = waiting.sum::<f64>() / candidates.len() as f64;
     (candidates.get(place).engine.waiting(now) <= mean + AHEAD).then_some(place)

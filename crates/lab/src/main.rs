@@ -52,8 +52,8 @@ struct Cli {
     /// Runs nothing: takes the outcomes from a file that --json has written.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "case", "only", "json"])]
     from: Option<PathBuf>,
-    /// Compares with the documents instead of writing them.
-    #[arg(long)]
+    /// Compares with the documents instead of writing them; with --quick the gates alone.
+    #[arg(long, conflicts_with_all = ["case", "only"])]
     check: bool,
     /// Threads. Default: one per core.
     #[arg(long, value_name = "N")]

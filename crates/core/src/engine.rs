@@ -32,6 +32,8 @@ const ADAPTERS: u32 = 8;
 /// State of one engine.
 #[derive(Clone, Debug, Default)]
 pub struct Engine {
+    /// Share of what its cache lost for want of room that was asked for again, 0 to 1.
+    pub regret: f64,
     reading: Reading,
     read_at: Option<Time>,
     /// Number of the newest reading.
@@ -283,7 +285,7 @@ impl Engine {
                 tokens: cached,
                 ..Cached::default()
             };
-            load.prefill = whole(means.uncached(work, cached));
+            load.prefill = whole(self.uncached(now, (work, cached), means));
             load.expected = whole(means.expected(work));
         }
         if live && what.predicts {

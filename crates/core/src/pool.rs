@@ -1,6 +1,6 @@
 //! What the endpoints of a pool have in common and is learned.
 
-use crate::engine::decay::{Average, Line, Rate};
+use crate::engine::decay::{Average, Line, Rate, Share};
 use crate::engine::{Forecast, Predicted};
 use crate::policies::Cached;
 use crate::prefix::Common;
@@ -95,6 +95,8 @@ pub struct Means {
     pub batch: Average,
     /// Prompt tokens and the seconds that an endpoint took for them: their quotient, and a line.
     pub prefill: Line,
+    /// Of the prompt tokens that were believed cached, those that engines say were.
+    pub held: Share,
     /// Tokens of an answer a second, of a request.
     pub decode: Rate,
     /// Requests at an endpoint as its engine tells, and own ones there at that moment.

@@ -25,6 +25,7 @@
 
 mod common;
 mod line;
+mod lost;
 mod matches;
 mod node;
 mod runs;
@@ -34,6 +35,7 @@ mod tests;
 
 use crate::time::Time;
 pub(crate) use common::Common;
+use lost::Lost;
 pub use matches::Matches;
 use runs::{Kind, Runs, fits};
 use serde::{Deserialize, Serialize};
@@ -84,6 +86,7 @@ pub struct PrefixIndex {
     now: u32,
     /// Runs that a chain goes through, and which of their blocks.
     path: Vec<(u32, u64)>,
+    lost: Lost,
 }
 
 impl PrefixIndex {
@@ -99,6 +102,7 @@ impl PrefixIndex {
             capacities: Vec::new(),
             now: 0,
             path: Vec::new(),
+            lost: Lost::default(),
         }
     }
 
@@ -164,12 +168,14 @@ impl PrefixIndex {
             if alone && len < node::RUN && *mask == node::first(len) {
                 let more = self.runs.append(Kind::Learned, *node, chain);
                 *mask = node::first(len + more);
+                self.lost.asked_for(&chain[..more]);
                 return more;
             }
         }
         let node = node::new(&mut self.runs.pool, false);
         let more = self.runs.append(Kind::Learned, node, chain);
         self.path.push((node, node::first(more)));
+        self.lost.asked_for(&chain[..more]);
         more
     }
 
@@ -201,9 +207,22 @@ impl PrefixIndex {
         loop {
             let held = self.runs.held(Kind::Learned, holder).blocks;
             let above = held.saturating_sub(capacity);
-            if self.runs.release_oldest(Kind::Learned, holder, above) == 0 {
+            let Some((node, gone)) = self.runs.oldest_held(Kind::Learned, holder, above) else {
                 return;
-            }
+            };
+            self.note_lost((holder, held), (node, gone));
+            self.runs.release(Kind::Learned, (node, holder), gone);
+        }
+    }
+
+    /// A holder that has `held` blocks loses these of a run for want of room.
+    fn note_lost(&mut self, (holder, held): (u32, u32), (node, mut gone): (u32, u64)) {
+        let pool = &self.runs.pool;
+        let last = node::holders(pool, node) == 1;
+        while gone != 0 {
+            let hash = node::hash(pool, node, gone.trailing_zeros() as usize);
+            self.lost.forgotten((holder, held), hash, last);
+            gone &= gone - 1;
         }
     }
 
@@ -277,6 +296,7 @@ impl PrefixIndex {
             Some((node, at)) if at + 1 == node::len(pool, node) && at + 1 < node::RUN => (node, at + 1),
             _ => (node::new(&mut self.runs.pool, true), 0),
         };
+        self.lost.asked_for(&blocks[..count]);
         (node, from, self.runs.append(Kind::Exact, node, &blocks[..count]))
     }
 
@@ -285,6 +305,11 @@ impl PrefixIndex {
     pub fn removed(&mut self, holder: u32, blocks: &[BlockHash]) {
         for hash in blocks {
             if let Some((node, at)) = self.runs.find(Kind::Exact, *hash) {
+                let held = self.runs.held(Kind::Exact, holder).blocks;
+                let slot = node::find(&self.runs.pool, node, holder);
+                if slot.is_some_and(|slot| node::held(&self.runs.pool, slot).0 & (1 << at) != 0) {
+                    self.note_lost((holder, held), (node, 1 << at));
+                }
                 self.runs.release(Kind::Exact, (node, holder), 1 << at);
             }
         }
@@ -294,6 +319,7 @@ impl PrefixIndex {
     pub fn cleared(&mut self, holder: u32) {
         self.runs.release_all(Kind::Learned, holder);
         self.runs.release_all(Kind::Exact, holder);
+        self.lost.cleared(holder);
     }
 
     /// Forgets until there is memory for `blocks` more.
@@ -328,6 +354,13 @@ impl PrefixIndex {
             + self.runs.bytes()
             + self.capacities.capacity() * size_of::<u32>()
             + self.path.capacity() * size_of::<(u32, u64)>()
+            + self.lost.bytes()
+    }
+
+    /// Share of what `holder` forgot for want of room that was asked for again when nobody had it, 0 to 1.
+    #[must_use]
+    pub fn regret(&self, holder: u32) -> f64 {
+        self.lost.regret(holder)
     }
 
     /// Blocks that `holder` has, of both kinds.

@@ -154,6 +154,37 @@ impl Frequency {
     }
 }
 
+/// Share of what was believed that turned out to hold, by weight: of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Share {
+    held: f64,
+    believed: f64,
+    samples: f64,
+    at: Time,
+}
+
+impl Share {
+    /// Of so much that was believed, which is more than nothing, so much held.
+    pub fn add(&mut self, now: Time, believed: f64, held: f64) {
+        let kept = fade(now, self.at);
+        self.held = self.held * kept + held;
+        self.believed = self.believed * kept + believed;
+        self.samples = self.samples * kept + 1.0;
+        self.at = now;
+    }
+
+    /// The share, 0 to 1, with a few samples of the pool's beside its own; 1: nothing was told in its pool.
+    #[must_use]
+    pub fn with(&self, now: Time, pool: &Self) -> f64 {
+        if pool.samples <= 0.0 {
+            return 1.0;
+        }
+        let kept = fade(now, self.at);
+        let part = POOLED / pool.samples;
+        (self.held * kept + pool.held * part) / (self.believed * kept + pool.believed * part)
+    }
+}
+
 /// Samples of its pool that an engine's own line is mixed with.
 const POOLED: f64 = 5.0;
 /// Variance of tokens, as a share of their mean square, below which they are all the same.

@@ -1,6 +1,6 @@
 //! What the answers of an engine show: how long they took, whether they came, and how fast it computes.
 
-use super::decay::{Average, Line, Rate, seconds};
+use super::decay::{Average, Line, Rate, Share, seconds};
 use super::forecast::Facts;
 use super::latency::Latency;
 use crate::event::{Outcome, Spent};
@@ -33,6 +33,8 @@ pub struct Speed {
     pub prefill: Line,
     /// Tokens after the first of each answer, over the time from its first to its last.
     pub decode: Rate,
+    /// Of the prompt tokens that were believed cached, those that the engine says were.
+    pub held: Share,
 }
 
 /// An own request, from sending to its end.
@@ -108,6 +110,11 @@ impl Live {
             return;
         };
         means.output.add(now, f64::from(spent.output));
+        if let (Some(cached), 1..) = (spent.cached, sent.cached) {
+            let (believed, held) = (f64::from(sent.cached), f64::from(cached.min(sent.cached)));
+            speed.held.add(now, believed, held);
+            means.held.add(now, believed, held);
+        }
         let cached = spent.cached.unwrap_or(sent.cached).min(spent.prompt);
         means.prompt.add(now, f64::from(spent.prompt - cached));
         let (Some(first), 2..) = (sent.first, spent.output) else {

@@ -2,8 +2,10 @@
 
 use super::decay::fade;
 use super::{Engine, Speed};
+use crate::policies::Cached;
 use crate::pool::Means;
 use crate::time::Time;
+use crate::work::Work;
 
 /// Prompt tokens a second of an endpoint where nothing was measured: the value that SMG starts with.
 const PREFILL: f64 = 2000.0;
@@ -47,6 +49,24 @@ impl Engine {
         self.speed.prefill.with(now, &means.prefill)
     }
 
+    /// Own requests there whose first token has not come.
+    #[must_use]
+    pub fn unbegun(&self) -> f64 {
+        f64::from(self.unbegun)
+    }
+
+    /// Prompt tokens of a request that it has to compute: where it says how many were cached, as many of those that are
+    /// believed to be are taken for it as were of late. It may evict more than is known, or reuse whole blocks only.
+    #[must_use]
+    pub fn uncached(&self, now: Time, (work, cached): (Option<&Work>, Cached), means: &Means) -> f64 {
+        let believed = means.uncached(work, cached);
+        if cached.tokens == 0 {
+            return believed;
+        }
+        let held = self.speed.held.with(now, &means.held);
+        believed + (1.0 - held) * f64::from(cached.tokens)
+    }
+
     /// Seconds between two tokens of one answer.
     #[must_use]
     pub fn token_time(&self, now: Time, means: &Means) -> f64 {
@@ -63,7 +83,7 @@ impl Engine {
 
     /// Its speeds, which decay together: what one sample shows, it shows of both.
     pub(super) fn pace(&self, now: Time, means: &Means) -> Pace {
-        let Speed { prefill, decode } = &self.speed;
+        let Speed { prefill, decode, .. } = &self.speed;
         let prefill = &prefill.rate;
         let kept = fade(now, prefill.newest().max(decode.newest()));
         Pace {

@@ -15,11 +15,14 @@ Reckons, in seconds, by how much the request would raise the delays of all if it
 that is least. There is nothing to tune: every figure in it is measured.
 
 - What it waits itself: the prompt tokens ahead of it, and those of its own that are not believed cached there, at the seconds
-  that a token was measured to take there, and what a prompt takes besides.
+  that a token was measured to take there, and what each prompt takes besides.
 - What computing them costs those being answered there: the same seconds once more where the endpoint has as many requests running
   as the mean of the candidates, twice where it has twice as many (`recompute`).
 - What it costs those who come: they are as many as arrive, of late, while the tokens ahead and its own are computed (`arrivals`).
-- What one more answer costs: half of a token's time for each request that runs there (`answers`).
+- What one more answer costs: a quarter of a token's time for each request that runs there (`answers`).
+- What it displaces from the cache there: as many tokens as it computes, of which as many will be computed again as were
+  of those that this cache lost before for want of room (`evictions`). So a fast engine does not lose over and over
+  what a slow one has room for.
 
 So a cached prefix is worth what computing it again would cost everybody: little while engines idle, much when they are busy. It
 watches both prices of a choice, what affinity costs in waiting and what spreading costs in recomputation, and pays the smaller.
@@ -29,6 +32,8 @@ Two requests with the same new prefix go to one endpoint, unless so many wait th
 metrics tell of requests of others, these count; where nobody has any of a prompt, or prompts are not known, it is least
 work; where nothing was measured yet, all engines are taken to be equally fast. **Wrong** where the first token does not matter, as for batches overnight (`batch_packing`), and where requests are
 to stay by a rule and not by what it saves (`session_affinity`).
+
+Where an engine says how many tokens it found cached, beliefs are corrected by as much as they were wrong of late.
 
 Several gateways each know what they sent. Where engines tell that others send to them too, the owner of a prompt's head (by rendezvous,
 the same on all) is taken to have as much of the prompt as others send of the load.
@@ -50,6 +55,8 @@ pub struct Config {
     pub arrivals: f64,
     /// Token times that a request counts for which runs there, 0 to 100.
     pub answers: f64,
+    /// How much it counts that what the prompt displaces from the cache is to be computed again, 0 to 100.
+    pub evictions: f64,
 }
 
 impl Default for Config {
@@ -58,7 +65,8 @@ impl Default for Config {
             weight: 1.0,
             recompute: 1.0,
             arrivals: 1.0,
-            answers: 0.5,
+            answers: 0.25,
+            evictions: 1.0,
         }
     }
 }
@@ -78,6 +86,7 @@ impl ScorerConfig for Config {
             ("recompute", self.recompute),
             ("arrivals", self.arrivals),
             ("answers", self.answers),
+            ("evictions", self.evictions),
         ];
         match factors.iter().find(|(_, factor)| !(0.0..=100.0).contains(factor)) {
             Some((name, factor)) => Err(format!("{name}: {factor} is not from 0 to 100")),
@@ -158,7 +167,7 @@ impl AddedDelay {
         let now = candidates.now();
         let (engine, means) = (candidate.engine, candidate.learned.means());
         let (fixed, each) = engine.prompt_line(now, means).unwrap_or(usual.untried);
-        let mut own = means.uncached(request.work, candidate.cached);
+        let mut own = engine.uncached(now, (request.work, candidate.cached), means);
         if let (Some((home, unseen)), Some(work)) = (usual.home, request.work) {
             // What is known counts for the share of the load that is seen.
             let elsewhere = if home == place {
@@ -170,11 +179,14 @@ impl AddedDelay {
         }
         let running = engine.running(now);
         let tokens = engine.prefill_ahead(now, means) + own;
-        let (wait, computed) = (each * tokens, each * own);
+        let (wait, computed) = (fixed * (1.0 + engine.unbegun()) + each * tokens, each * own);
         let answering = self.0.recompute * running / usual.running;
         let coming = self.0.arrivals * usual.arrivals * usual.each * tokens;
         let answers = self.0.answers * running * engine.token_time(now, means);
-        fixed + wait + computed * (answering + coming) + answers
+        // Displacing what is asked for again is paid by whoever computes it then, and by those being answered there.
+        let again = 1.0 + self.0.recompute + self.0.arrivals * usual.arrivals * usual.each * own;
+        let displaced = self.0.evictions * engine.regret * usual.each * own * again;
+        wait + computed * (answering + coming) + answers + displaced
     }
 }
 

@@ -39,7 +39,8 @@ impl Scorer for ExpectedWait {
         let wait = |place: usize, usage: f64| {
             let candidate = candidates.get(place);
             let (engine, means) = (candidate.engine, candidate.learned.means());
-            let tokens = engine.prefill_ahead(now, means) + means.uncached(request.work, candidate.cached);
+            let tokens = engine.prefill_ahead(now, means)
+                + engine.uncached(now, (request.work, candidate.cached), means);
             1.0 / (0.01 + tokens / engine.prefill_rate(now, means) + PRESSURE * pressure(usage))
         };
         let usage = |place: usize| candidates.get(place).engine.kv_usage(now);

@@ -119,7 +119,7 @@ impl Scorer for PredictedLatency {
             let candidate = candidates.get(place);
             let (engine, means) = (candidate.engine, candidate.learned.means());
             let output = means.expected(request.work);
-            let prefill = means.uncached(request.work, candidate.cached);
+            let prefill = engine.uncached(now, (request.work, candidate.cached), means);
             let facts = engine.facts(now, (prefill, output), means);
             let forecast = means.forecast.as_deref();
             let (predicted, is_believed) = match forecast.and_then(|model| model.predict(&facts, means)) {

@@ -36,7 +36,8 @@ impl Scorer for PrefillBatch {
         for (place, score) in scores.iter_mut().enumerate() {
             let candidate = candidates.get(place);
             let (engine, means) = (candidate.engine, candidate.learned.means());
-            let tokens = engine.prefill_ahead(now, means) + means.uncached(request.work, candidate.cached);
+            let tokens = engine.prefill_ahead(now, means)
+                + engine.uncached(now, (request.work, candidate.cached), means);
             *score = 1.0 / ((1.0 + tokens) * (1.0 + engine.running(now)));
         }
         Ok(None)

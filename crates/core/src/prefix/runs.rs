@@ -272,13 +272,20 @@ impl Runs {
 
     /// Takes at most `most` blocks of its oldest run from a holder, the last first; how many.
     pub(super) fn release_oldest(&mut self, kind: Kind, holder: u32, most: u32) -> u32 {
-        let node = self.held(kind, holder).oldest;
-        if node == NONE || most == 0 {
-            return 0;
-        }
-        let Some(slot) = node::find(&self.pool, node, holder) else {
+        let Some((node, gone)) = self.oldest_held(kind, holder, most) else {
             return 0;
         };
+        self.release(kind, (node, holder), gone);
+        gone.count_ones()
+    }
+
+    /// The oldest run of a holder, and at most `most` of its blocks there, the last first; none: it has none, or none is wanted.
+    pub(super) fn oldest_held(&self, kind: Kind, holder: u32, most: u32) -> Option<(u32, u64)> {
+        let node = self.held(kind, holder).oldest;
+        if node == NONE || most == 0 {
+            return None;
+        }
+        let slot = node::find(&self.pool, node, holder)?;
         let (mask, _) = node::held(&self.pool, slot);
         let count = mask.count_ones().min(most);
         let mut kept = mask;
@@ -289,8 +296,7 @@ impl Runs {
                 kept &= !(1 << kept.ilog2());
             }
         }
-        self.release(kind, (node, holder), mask & !kept);
-        count
+        Some((node, mask & !kept))
     }
 
     /// Takes from whoever has it the run that was used least recently, if that was before `before`. Whether there was one.

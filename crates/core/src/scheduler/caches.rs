@@ -58,6 +58,15 @@ impl Scheduler {
             self.size_cache(id.slot, told);
         }
         self.prefixes.store(id.slot, &work.blocks, now);
+        self.note_regret(id);
+    }
+
+    /// Takes over what the index knows of what an engine's cache lost.
+    fn note_regret(&mut self, id: EndpointId) {
+        let regret = self.prefixes.regret(id.slot);
+        if let Some(endpoint) = self.endpoint_mut(id) {
+            endpoint.engine.regret = regret;
+        }
     }
 
     /// Takes over how many tokens an engine's cache has room for.
@@ -112,6 +121,7 @@ impl Scheduler {
                 CacheChange::Cleared | CacheChange::Lost => self.prefixes.cleared(id.slot),
             }
         }
+        self.note_regret(id);
     }
 
     /// Something shows that an engine's cache is empty. One that tells of its cache says so itself, sooner or later, and

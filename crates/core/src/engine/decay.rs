@@ -96,7 +96,8 @@ impl Rate {
         self.tokens = self.tokens * kept + tokens;
         self.seconds = self.seconds * kept + seconds;
         self.at = now;
-        if self.tokens > 0.0 && self.seconds > 0.0 {
+        // Beside what has faded, a sample that lacks one of both would make it next to nothing, or boundless.
+        if tokens > 0.0 && seconds > 0.0 {
             self.quotient = self.tokens / self.seconds;
         }
     }

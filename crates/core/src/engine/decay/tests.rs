@@ -63,13 +63,25 @@ fn a_rate_is_not_lost_while_nothing_comes_or_no_time_passes() {
     assert_eq!(rate.per_second(), None, "nothing was computed yet");
     rate.add(at(0), 100.0, 0.05);
     assert_eq!(rate.per_second(), Some(1000.0), "100 tokens in 2 · 0.05 s");
-    // Half of 100 and 300 more, in half of 0.1 s: by a clock that stands still there is no time to add.
+    // By a clock that stands still there is no time to add: that counts with the next, half of 100, 300 and 50 in half of 0.1 s and 0.05 s.
     rate.add(at(30), 300.0, 0.0);
-    assert_eq!(rate.per_second(), Some(7000.0));
+    assert_eq!(rate.per_second(), Some(1000.0));
+    rate.add(at(30), 50.0, 0.05);
+    assert_eq!(rate.per_second(), Some(4000.0));
     // An hour later 2^-120 of that is left, and in a year nothing.
     rate.add(at(3_630), 500.0, 0.25);
     assert_eq!(rate.per_second(), Some(2000.0));
     assert_eq!(rate.toward(900.0, fade(at(31_536_000), rate.newest())), 900.0);
+}
+
+#[test]
+fn a_sample_of_no_tokens_or_no_time_says_nothing_of_a_rate_that_has_faded() {
+    for (tokens, seconds) in [(0.0, 0.05), (1000.0, 0.0)] {
+        let mut rate = Rate::default();
+        rate.add(at(0), 1000.0, 0.5);
+        rate.add(at(3_600), tokens, seconds);
+        assert_eq!(rate.per_second(), Some(2000.0), "{tokens} tokens in {seconds} s");
+    }
 }
 
 #[test]

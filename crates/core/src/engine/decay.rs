@@ -182,7 +182,7 @@ impl Line {
     }
 
     /// Seconds at no tokens, and of each token, with a few samples of the pool's beside its own; none: nothing was measured.
-    /// Where samples do not tell one from the other, all of it is taken to be the tokens'.
+    /// Where samples do not tell one from the other, as much as can be is taken to be the tokens'.
     #[must_use]
     pub fn with(&self, now: Time, pool: &Self) -> Option<(f64, f64)> {
         let kept = fade(now, self.rate.at);
@@ -202,11 +202,14 @@ impl Line {
         }
         let spread = squares - tokens * tokens / weight;
         let joint = products - tokens * seconds / weight;
-        if spread <= SPREAD_MIN * squares || joint <= 0.0 {
-            return Some((0.0, seconds / tokens));
-        }
-        let each = (joint / spread).min(seconds / tokens);
-        Some(((seconds - each * tokens) / weight, each))
+        // Through the origin: what samples of few tokens took besides does not make tokens dear. Never more than all of it.
+        let slope = if spread <= SPREAD_MIN * squares || joint <= 0.0 {
+            products / squares
+        } else {
+            joint / spread
+        };
+        let each = slope.min(seconds / tokens);
+        Some((((seconds - each * tokens) / weight).max(0.0), each))
     }
 }
 

@@ -66,7 +66,7 @@ fn one_sample_and_samples_of_one_length_are_all_tokens() {
         same.add(after_millis(turn), 8191.0, seconds);
     }
     let (fixed, each) = alone(&same, after_millis(1_000_000)).unwrap();
-    assert_eq!(fixed, 0.0);
+    assert!(fixed < 1e-9, "{fixed}");
     assert!((each * 8191.0 / 0.2 - 1.0).abs() < 1e-4, "{each}");
 }
 
@@ -149,12 +149,26 @@ fn a_million_samples_leave_no_error_that_counts() {
     }
 }
 
+/// Prompts that are cached but for their end say what a prompt takes besides, not what its tokens take.
+#[test]
+fn many_cached_prompts_do_not_make_tokens_dear() {
+    let mut line = Line::default();
+    for _ in 0..99 {
+        line.add(at(0), 1.0, 0.05);
+    }
+    line.add(at(0), 1000.0, 0.04);
+    let (fixed, each) = alone(&line, at(0)).unwrap();
+    assert!(fixed <= 0.05 && each <= 0.05, "{fixed} s and {each} s a token");
+    let asked = fixed + each * 1000.0;
+    assert!((0.04..0.5).contains(&asked), "{asked} s for what took 0.04 s");
+}
+
 proptest! {
-    /// Whatever comes when: no negative time, and no more besides tokens than the slowest took.
+    /// Whatever comes when: no negative time, no token dearer than in the dearest sample, and together what was measured.
     #[test]
     fn a_line_is_none_or_within_what_was_measured(own in samples(), pool in samples(), later in 0u64..100_000) {
         let (mut line, mut means) = (Line::default(), Line::default());
-        let (mut now, mut slowest) = (Time::ZERO, 0.0f64);
+        let (mut now, mut dearest, mut slowest) = (Time::ZERO, 0.0f64, 0.0f64);
         let both = own.into_iter().map(|sample| (true, sample));
         for (is_own, (at, tokens, seconds)) in both.chain(pool.into_iter().map(|sample| (false, sample))) {
             if is_own {
@@ -163,11 +177,15 @@ proptest! {
             means.add(at, tokens, seconds);
             now = now.max(at);
             slowest = slowest.max(seconds);
+            if tokens > 0.0 {
+                dearest = dearest.max(seconds / tokens);
+            }
             for now in [now, now.after(Duration::from_secs(later))] {
                 for found in [line.with(now, &means), means.with(now, &line), alone(&line, now)] {
                     let Some((fixed, each)) = found else { continue };
                     prop_assert!(fixed.is_finite() && each.is_finite(), "{fixed} {each}");
-                    prop_assert!(fixed >= -1e-9 && each >= 0.0, "{fixed} {each}");
+                    prop_assert!(fixed >= 0.0 && each >= 0.0, "{fixed} {each}");
+                    prop_assert!(each <= dearest * (1.0 + 1e-6), "{each} of {dearest}");
                     prop_assert!(fixed <= slowest * (1.0 + 1e-6), "{fixed} of {slowest}");
                 }
             }

@@ -157,8 +157,9 @@ impl Frequency {
 
 /// Samples of its pool that an engine's own line is mixed with.
 const POOLED: f64 = 5.0;
-/// Variance of tokens, as a share of their mean square, below which they are all the same.
-const SPREAD_MIN: f64 = 1e-9;
+/// Variance of tokens, as a share of their mean square, up to which they are all the same: they lie within 3 % of each other, and
+/// what they took differs by more for other reasons.
+const SPREAD_MIN: f64 = 1e-3;
 
 /// Seconds as a straight line over tokens, fitted by least squares to samples that forget.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::rng::Rng;
 
 /// A line of samples that came by themselves.
 fn line(samples: &[(u64, f64, f64)]) -> Line {
@@ -146,6 +147,22 @@ fn a_million_samples_leave_no_error_that_counts() {
         let (fixed, each) = alone(&line, after_millis(1_000_000 * pause)).unwrap();
         assert!((fixed / 0.05 - 1.0).abs() < 1e-6, "{fixed}");
         assert!((each / 0.0002 - 1.0).abs() < 1e-9, "{each}");
+    }
+}
+
+/// What a prompt of 1,000 tokens takes is known well, what each token takes cannot be told from lengths that hardly differ.
+#[test]
+fn lengths_that_hardly_differ_do_not_tell_tokens_from_the_rest() {
+    let mut rng = Rng::new(3);
+    for _ in 0..50 {
+        let mut line = Line::default();
+        for turn in 0..100 {
+            let tokens = 1000.0 + rng.below(4) as f64;
+            let noise = 1.0 + 0.5 * (rng.share() - 0.5);
+            line.add(at(turn), tokens, 0.2 * noise);
+        }
+        let (_, each) = alone(&line, at(100)).unwrap();
+        assert!((each / 0.0002 - 1.0).abs() < 0.1, "{each}");
     }
 }
 

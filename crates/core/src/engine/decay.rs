@@ -129,29 +129,32 @@ impl Rate {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frequency {
     weight: f64,
+    /// Share of all weight that time since it first happened has, at `at`: 1 in the end.
+    seen: f64,
     at: Time,
-    /// When it began to be counted; none: not yet.
-    since: Option<Time>,
 }
+
+/// Weight of all seconds up to now: what happens once in each weighs this in the end.
+const FULL: f64 = 30.0 / std::f64::consts::LN_2;
 
 impl Frequency {
     /// It happened.
     pub fn add(&mut self, now: Time) {
-        self.weight = self.weight * fade(now, self.at) + 1.0;
+        if self.weight > 0.0 {
+            let kept = fade(now, self.at);
+            self.weight *= kept;
+            self.seen = 1.0 - (1.0 - self.seen) * kept;
+        }
+        self.weight += 1.0;
         self.at = now;
-        self.since.get_or_insert(now);
     }
 
     /// Times a second.
     #[must_use]
     pub fn per_second(&self, now: Time) -> f64 {
-        let Some(since) = self.since else {
-            return 0.0;
-        };
-        // A steady frequency f has a weight of f · half-life / ln 2 in the end, and less before.
-        let full = seconds(HALF_LIFE) / std::f64::consts::LN_2;
-        let seen = full * (1.0 - fade(now, since));
-        self.weight * fade(now, self.at) / seen.max(1.0)
+        let kept = fade(now, self.at);
+        let seen = FULL * (1.0 - (1.0 - self.seen) * kept);
+        self.weight * kept / seen.max(1.0)
     }
 }
 
@@ -186,11 +189,11 @@ impl Line {
     /// Where samples do not tell one from the other, as much as can be is taken to be the tokens'.
     #[must_use]
     pub fn with(&self, now: Time, pool: &Self) -> Option<(f64, f64)> {
-        let kept = fade(now, self.rate.at);
-        let part = if pool.weight > 0.0 {
-            POOLED / pool.weight
+        // Alone they all fade alike.
+        let (kept, part) = if pool.weight > 0.0 {
+            (fade(now, self.rate.at), POOLED / pool.weight)
         } else {
-            0.0
+            (1.0, 0.0)
         };
         let sum = |own: f64, pool: f64| own * kept + pool * part;
         let weight = sum(self.weight, pool.weight);
@@ -201,15 +204,21 @@ impl Line {
         if tokens <= 0.0 || seconds <= 0.0 {
             return None;
         }
-        let spread = squares - tokens * tokens / weight;
-        let joint = products - tokens * seconds / weight;
-        // Through the origin: what samples of few tokens took besides does not make tokens dear. Never more than all of it.
-        let slope = if spread <= SPREAD_MIN * squares || joint <= 0.0 {
-            products / squares
+        // Both times the weight: of many divisions, each of which waits for the one before, two are left.
+        let spread = weight * squares - tokens * tokens;
+        let joint = weight * products - tokens * seconds;
+        // Through the origin: what samples of few tokens took besides does not make tokens dear.
+        let (over, under) = if spread <= SPREAD_MIN * weight * squares || joint <= 0.0 {
+            (products, squares)
         } else {
-            joint / spread
+            (joint, spread)
         };
-        let each = slope.min(seconds / tokens);
+        // Never more than all of it.
+        let each = if over * tokens <= seconds * under {
+            over / under
+        } else {
+            seconds / tokens
+        };
         Some((((seconds - each * tokens) / weight).max(0.0), each))
     }
 }

@@ -12,81 +12,27 @@
 
 use std::time::{Duration, Instant};
 use weighbridge_core::policies::{Policies, least_inflight};
-use weighbridge_core::spec::{
-    CooldownSpec, EndpointSpec, FleetSpec, PoolSpec, Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
-};
-use weighbridge_sim::drive::{Chooser, EngineSpec, Fleet, Setup, run};
+use weighbridge_core::spec::{EndpointSpec, PoolSpec, RouteSpec, TargetSpec};
+use weighbridge_sim::drive::{Chooser, EngineSpec, Setup, run};
 use weighbridge_sim::engine::Settings;
 use weighbridge_sim::outcome::Run;
 use weighbridge_sim::workload::spec::Spec;
 use weighbridge_sim::workload::{Workload, generate, read, transform};
 
 fn setup(endpoints: usize, settings: Settings) -> Setup {
-    let endpoint = |number| EndpointSpec {
-        name: format!("e{number}").into(),
-        address: format!("e{number}").into(),
-        weight: Weight::ONE,
-        ..EndpointSpec::new("", "")
-    };
+    let endpoint = |number| EndpointSpec::new(format!("e{number}"), format!("e{number}"));
     let pool = PoolSpec {
-        name: "p".into(),
-        endpoints: (0..endpoints).map(endpoint).collect(),
-        keys: 1,
-        protocols: Protocols::ANY,
-        max_inflight: None,
         breaker: None,
-        cooldown: CooldownSpec {
-            default: Duration::from_secs(10),
-            max: Duration::from_secs(60),
-        },
-        fail_open: true,
-        ramp: Duration::ZERO,
-        probe: None,
-        stall_after: None,
-        ..PoolSpec::new("", Vec::new())
+        ..PoolSpec::new("p", (0..endpoints).map(endpoint).collect())
     };
     let route = RouteSpec {
-        name: "r".into(),
-        targets: vec![TargetSpec {
-            name: "p".into(),
-            pool: 0,
-            weight: None,
-            order: 1,
-            ..TargetSpec::new("", 0)
-        }],
         policies: Policies {
             least_inflight: Some(least_inflight::Config::default()),
             ..Policies::default()
         },
-        spill: true,
-        retry: RetrySpec::default(),
-        fallback: vec![],
-        ..RouteSpec::new("", Vec::new())
+        ..RouteSpec::new("r", vec![TargetSpec::new("p", 0)])
     };
-    Setup {
-        fleet: Fleet {
-            spec: FleetSpec {
-                pools: vec![pool],
-                routes: vec![route],
-                seed: 0,
-                ..FleetSpec::default()
-            }
-            .into(),
-            engines: vec![EngineSpec {
-                label: "default".into(),
-                settings,
-                gpus: 1,
-                gpu_hour: 1.0,
-                first_byte: None,
-                start: Duration::ZERO,
-            }],
-        },
-        route: "r".into(),
-        faults: vec![],
-        replicas: 1,
-        scrape: Duration::from_secs(1),
-        seed: 1,
-    }
+    Setup::new(vec![(pool, EngineSpec::new("default", settings))], route)
 }
 
 fn timed(what: &str, setup: &Setup, workload: &Workload) -> (Run, Duration) {

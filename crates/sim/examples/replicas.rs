@@ -27,14 +27,7 @@ fn setup(policies: Policies, replicas: u32) -> Setup {
     let endpoints = (0..ENGINES).map(|number| EndpointSpec::new(format!("e{number}"), format!("e{number}")));
     let mut route = RouteSpec::new("r", vec![TargetSpec::new("p", 0)]);
     route.policies = policies;
-    let engine = EngineSpec {
-        label: "default".into(),
-        settings: Settings::default(),
-        gpus: 1,
-        gpu_hour: 1.0,
-        first_byte: None,
-        start: Duration::ZERO,
-    };
+    let engine = EngineSpec::new("default", Settings::default());
     Setup {
         fleet: Fleet {
             spec: FleetSpec {
@@ -72,8 +65,6 @@ fn workload(name: &str, speed: f64, seed: u64) -> Workload {
 /// Hit ratio, mean and p90 of seconds to the first token, attempts of the busiest endpoint over the mean.
 fn figures(run: &Run) -> [f64; 4] {
     let of = |get: fn(&weighbridge_sim::outcome::EndpointRun) -> u64| run.endpoints.iter().map(get);
-    let cached = of(|endpoint| endpoint.cached_tokens).sum::<u64>() as f64;
-    let uncached = of(|endpoint| endpoint.uncached_tokens).sum::<u64>() as f64;
     let attempts = of(|endpoint| endpoint.attempts).sum::<u64>() as f64;
     let busiest = of(|endpoint| endpoint.attempts).max().unwrap_or(0) as f64;
     let waited = |record: &weighbridge_sim::outcome::Record| record.first.map(|first| first - record.arrived);
@@ -85,7 +76,7 @@ fn figures(run: &Run) -> [f64; 4] {
         .collect();
     waits.sort_by(f64::total_cmp);
     [
-        cached / (cached + uncached),
+        run.hit_ratio(),
         waits.iter().sum::<f64>() / waits.len() as f64,
         waits[waits.len() * 9 / 10],
         busiest * ENGINES as f64 / attempts,

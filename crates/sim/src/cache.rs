@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// Spreads block hashes, which may be small numbers, over the table. They come from the user's own traces, so there is
 /// nobody who makes them collide.
 #[derive(Clone, Default)]
-struct Spread(u64);
+pub struct Spread(u64);
 
 impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {
@@ -36,6 +36,9 @@ impl Hasher for Spread {
     }
 }
 
+/// Something for each of some blocks.
+pub type ByBlock<T> = HashMap<BlockHash, T, BuildHasherDefault<Spread>>;
+
 /// A block's place in the list from the least to the most recently used.
 #[derive(Clone, Debug)]
 struct Slot {
@@ -49,7 +52,7 @@ struct Slot {
 pub struct PrefixCache {
     capacity: usize,
     slots: Vec<Slot>,
-    places: HashMap<BlockHash, u32, BuildHasherDefault<Spread>>,
+    places: ByBlock<u32>,
     oldest: u32,
     newest: u32,
 }
@@ -61,7 +64,7 @@ impl PrefixCache {
         Self {
             capacity: blocks.min(NONE as usize),
             slots: Vec::new(),
-            places: HashMap::default(),
+            places: ByBlock::default(),
             oldest: NONE,
             newest: NONE,
         }

@@ -13,7 +13,7 @@ use crate::outcome::Run;
 use crate::workload::{Request, Workload};
 use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::spec::FleetSpec;
+use weighbridge_core::spec::{FleetSpec, PoolSpec, RouteSpec};
 
 /// A fleet: what the scheduler knows of it, and the engines behind it.
 #[derive(Clone, Debug)]
@@ -42,6 +42,18 @@ pub struct EngineSpec {
 }
 
 impl EngineSpec {
+    /// One GPU for 1 an hour, that serves at once and is waited for for ever.
+    pub fn new(label: impl Into<Arc<str>>, settings: Settings) -> Self {
+        Self {
+            label: label.into(),
+            settings,
+            gpus: 1,
+            gpu_hour: 1.0,
+            first_byte: None,
+            start: Duration::ZERO,
+        }
+    }
+
     /// The same engine with a cache in blocks of this many tokens, as a workload counts them; 0: as it is.
     fn in_blocks_of(&self, tokens: u32) -> Self {
         let mut engine = self.clone();
@@ -108,6 +120,33 @@ pub struct Setup {
     pub scrape: Duration,
     /// Decides everything that is random.
     pub seed: u64,
+}
+
+impl Setup {
+    /// One gateway before these pools, all of whose requests ask for `route`. Nothing goes wrong, metrics are read every second, and the
+    /// seeds are 1.
+    #[must_use]
+    pub fn new(pools: Vec<(PoolSpec, EngineSpec)>, route: RouteSpec) -> Self {
+        let (pools, engines) = pools.into_iter().unzip();
+        let name = route.name.clone();
+        let spec = FleetSpec {
+            pools,
+            routes: vec![route],
+            seed: 1,
+            ..FleetSpec::default()
+        };
+        Self {
+            fleet: Fleet {
+                spec: spec.into(),
+                engines,
+            },
+            route: name,
+            faults: Vec::new(),
+            replicas: 1,
+            scrape: Duration::from_secs(1),
+            seed: 1,
+        }
+    }
 }
 
 /// A way to choose that takes the scheduler's place: a yardstick.

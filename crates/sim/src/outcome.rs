@@ -20,6 +20,21 @@ pub struct Run {
     pub decisions: u64,
 }
 
+impl Run {
+    /// Share of the prompt tokens that engines began with which their caches held; NaN: they began with none.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "tokens are far below 2^53")]
+    pub fn hit_ratio(&self) -> f64 {
+        let cached: u64 = self.endpoints.iter().map(|endpoint| endpoint.cached_tokens).sum();
+        let uncached: u64 = self
+            .endpoints
+            .iter()
+            .map(|endpoint| endpoint.uncached_tokens)
+            .sum();
+        cached as f64 / (cached + uncached) as f64
+    }
+}
+
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {

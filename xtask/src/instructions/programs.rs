@@ -37,12 +37,39 @@ const AWARE_128: [&str; 9] = aware("128", "4");
 /// Idle, since it is a matter of minutes to give as many engines work one decision after the other.
 const AWARE_4000: [&str; 9] = aware("4000", "0");
 
-const BENCHES: [Bench; 17] = [
+/// What a route gets whose config says nothing of policies, as [`aware`] otherwise; requests take time, so that it has measured what a
+/// token takes, and engines tell of requests of others, so that it looks for the owner of each prompt.
+const fn auto(candidates: &'static str) -> [&'static str; 11] {
+    [
+        "--candidates",
+        candidates,
+        "--inflight",
+        "4",
+        "--preset",
+        "auto",
+        "--prompt-tokens",
+        "8192",
+        "--readings",
+        "--takes",
+        "40",
+    ]
+}
+
+const AUTO_8: [&str; 11] = auto("8");
+const AUTO_64: [&str; 11] = auto("64");
+const AUTO_128: [&str; 11] = auto("128");
+const AUTO_512: [&str; 11] = auto("512");
+
+const BENCHES: [Bench; 21] = [
     decision("decision/8", &["--candidates", "8"], 2000),
     decision("decision/64", &["--candidates", "64"], 1000),
     decision("decision/512", &["--candidates", "512"], 200),
     decision("engine-aware/128", &AWARE_128, 400),
     decision("engine-aware/4000", &AWARE_4000, 40),
+    decision("auto/8", &AUTO_8, 2000),
+    decision("auto/64", &AUTO_64, 1000),
+    decision("auto/128", &AUTO_128, 400),
+    decision("auto/512", &AUTO_512, 200),
     bodies("peek/200B", &["peek", "200"], 1000),
     bodies("peek/16KiB", &["peek", "16384"], 200),
     bodies("peek/400KB", &["peek", "400000"], 20),

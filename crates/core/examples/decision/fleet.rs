@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value};
 use std::sync::Arc;
+use std::time::Duration;
 use weighbridge_core::policies::Policies;
 use weighbridge_core::prefix::BlockHash;
+use weighbridge_core::presets::Preset;
 use weighbridge_core::signals::Reading;
 use weighbridge_core::spec::{EndpointSpec, FleetSpec, PoolSpec, RouteSpec, TargetSpec};
 use weighbridge_core::work::Work;
@@ -20,6 +22,9 @@ pub(crate) struct Setting {
     /// Requests per endpoint that stay under way.
     pub(crate) inflight: usize,
     pub(crate) readings: bool,
+    /// From sending to the first token, and from that to the end: with both less than half the time between two requests none
+    /// is under way beside those of `inflight`.
+    pub(crate) takes: Duration,
 }
 
 impl Default for Setting {
@@ -36,6 +41,7 @@ impl Default for Setting {
             prompts: 256,
             inflight: 0,
             readings: false,
+            takes: Duration::ZERO,
         }
     }
 }
@@ -44,6 +50,14 @@ impl Default for Setting {
 pub(crate) fn policies(names: &str) -> Result<Policies, serde_json::Error> {
     let named = |name: &str| (name.to_owned(), Value::Object(Map::new()));
     serde_json::from_value(Value::Object(names.split(',').map(named).collect()))
+}
+
+/// The policies that a preset stands for.
+pub(crate) fn preset(name: &str) -> Result<Policies, String> {
+    let named = Preset::ALL.into_iter().find(|preset| preset.as_str() == name);
+    named
+        .map(Preset::policies)
+        .ok_or_else(|| format!("--preset {name}: no such preset"))
 }
 
 /// What the engine at `place` says; no two neighbours say the same.

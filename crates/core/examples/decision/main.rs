@@ -23,8 +23,8 @@ use weighbridge_core::spec::Protocols;
 use weighbridge_core::{Action, Event, RouteId, Scheduler, Time};
 
 const USAGE: &str = "\
-decision [--iterations N] [--candidates N] [--policies a,b,…] [--prompt-tokens N] [--block-tokens N] [--prompts N]
-         [--inflight N] [--readings] [--clock]";
+decision [--iterations N] [--candidates N] [--policies a,b,… | --preset NAME] [--prompt-tokens N] [--block-tokens N]
+         [--prompts N] [--inflight N] [--takes MICROSECONDS] [--readings] [--clock]";
 
 /// Time between two requests.
 const GAP: Duration = Duration::from_micros(100);
@@ -45,6 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     "--iterations" => iterations = value.parse()?,
                     "--candidates" => setting.candidates = value.parse()?,
                     "--policies" => setting.policies = fleet::policies(&value)?,
+                    "--preset" => setting.policies = fleet::preset(&value)?,
+                    "--takes" => setting.takes = Duration::from_micros(value.parse()?),
                     "--prompt-tokens" => setting.prompt_tokens = value.parse()?,
                     "--block-tokens" => setting.block_tokens = value.parse()?,
                     "--prompts" => setting.prompts = value.parse()?,
@@ -144,10 +146,11 @@ impl Bench {
         self.scheduler.step(now, arrival, &mut self.actions);
         let took = start.elapsed();
         if let Some(Action::Dispatch(dispatch)) = self.actions.last() {
+            let takes = self.setting.takes;
             let (request, attempt) = (dispatch.request, dispatch.attempt);
             if self.setting.prompt_tokens > 0 {
                 let event = Event::FirstToken { request, attempt };
-                self.scheduler.step(now, event, &mut self.actions);
+                self.scheduler.step(now.after(takes), event, &mut self.actions);
             }
             let ended = Ended {
                 committed: true,
@@ -158,7 +161,8 @@ impl Bench {
                 }),
                 ..Ended::new(request, attempt, Outcome::Complete)
             };
-            self.scheduler.step(now, Event::Ended(ended), &mut self.actions);
+            self.scheduler
+                .step(now.after(takes * 2), Event::Ended(ended), &mut self.actions);
         }
         black_box(&self.actions);
         took

@@ -96,7 +96,8 @@ impl Rate {
         self.tokens = self.tokens * kept + tokens;
         self.seconds = self.seconds * kept + seconds;
         self.at = now;
-        if self.tokens > 0.0 && self.seconds > 0.0 {
+        // Beside what has faded, a sample that lacks one of both would make it next to nothing, or boundless.
+        if tokens > 0.0 && seconds > 0.0 {
             self.quotient = self.tokens / self.seconds;
         }
     }
@@ -128,29 +129,32 @@ impl Rate {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frequency {
     weight: f64,
+    /// Share of all weight that time since it first happened has, at `at`: 1 in the end.
+    seen: f64,
     at: Time,
-    /// When it began to be counted; none: not yet.
-    since: Option<Time>,
 }
+
+/// Weight of all seconds up to now: what happens once in each weighs this in the end.
+const FULL: f64 = 30.0 / std::f64::consts::LN_2;
 
 impl Frequency {
     /// It happened.
     pub fn add(&mut self, now: Time) {
-        self.weight = self.weight * fade(now, self.at) + 1.0;
+        if self.weight > 0.0 {
+            let kept = fade(now, self.at);
+            self.weight *= kept;
+            self.seen = 1.0 - (1.0 - self.seen) * kept;
+        }
+        self.weight += 1.0;
         self.at = now;
-        self.since.get_or_insert(now);
     }
 
     /// Times a second.
     #[must_use]
     pub fn per_second(&self, now: Time) -> f64 {
-        let Some(since) = self.since else {
-            return 0.0;
-        };
-        // A steady frequency f has a weight of f · half-life / ln 2 in the end, and less before.
-        let full = seconds(HALF_LIFE) / std::f64::consts::LN_2;
-        let seen = full * (1.0 - fade(now, since));
-        self.weight * fade(now, self.at) / seen.max(1.0)
+        let kept = fade(now, self.at);
+        let seen = FULL * (1.0 - (1.0 - self.seen) * kept);
+        self.weight * kept / seen.max(1.0)
     }
 }
 
@@ -187,8 +191,9 @@ impl Share {
 
 /// Samples of its pool that an engine's own line is mixed with.
 const POOLED: f64 = 5.0;
-/// Variance of tokens, as a share of their mean square, below which they are all the same.
-const SPREAD_MIN: f64 = 1e-9;
+/// Variance of tokens, as a share of their mean square, up to which they are all the same: they lie within 3 % of each other, and
+/// what they took differs by more for other reasons.
+const SPREAD_MIN: f64 = 1e-3;
 
 /// Seconds as a straight line over tokens, fitted by least squares to samples that forget.
 #[derive(Clone, Copy, Debug, Default)]
@@ -212,14 +217,14 @@ impl Line {
     }
 
     /// Seconds at no tokens, and of each token, with a few samples of the pool's beside its own; none: nothing was measured.
-    /// Where samples do not tell one from the other, all of it is taken to be the tokens'.
+    /// Where samples do not tell one from the other, as much as can be is taken to be the tokens'.
     #[must_use]
     pub fn with(&self, now: Time, pool: &Self) -> Option<(f64, f64)> {
-        let kept = fade(now, self.rate.at);
-        let part = if pool.weight > 0.0 {
-            POOLED / pool.weight
+        // Alone they all fade alike.
+        let (kept, part) = if pool.weight > 0.0 {
+            (fade(now, self.rate.at), POOLED / pool.weight)
         } else {
-            0.0
+            (1.0, 0.0)
         };
         let sum = |own: f64, pool: f64| own * kept + pool * part;
         let weight = sum(self.weight, pool.weight);
@@ -230,68 +235,24 @@ impl Line {
         if tokens <= 0.0 || seconds <= 0.0 {
             return None;
         }
-        let spread = squares - tokens * tokens / weight;
-        let joint = products - tokens * seconds / weight;
-        if spread <= SPREAD_MIN * squares || joint <= 0.0 {
-            return Some((0.0, seconds / tokens));
-        }
-        let each = (joint / spread).min(seconds / tokens);
-        Some(((seconds - each * tokens) / weight, each))
+        // Both times the weight: of many divisions, each of which waits for the one before, two are left.
+        let spread = weight * squares - tokens * tokens;
+        let joint = weight * products - tokens * seconds;
+        // Through the origin: what samples of few tokens took besides does not make tokens dear.
+        let (over, under) = if spread <= SPREAD_MIN * weight * squares || joint <= 0.0 {
+            (products, squares)
+        } else {
+            (joint, spread)
+        };
+        // Never more than all of it.
+        let each = if over * tokens <= seconds * under {
+            over / under
+        } else {
+            seconds / tokens
+        };
+        Some((((seconds - each * tokens) / weight).max(0.0), each))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Time {
-        Time::from_origin(Duration::from_secs(seconds))
-    }
-
-    #[test]
-    fn weights_halve_every_thirty_seconds() {
-        let mut average = Average::default();
-        assert_eq!(average.mean(), None);
-        average.add(at(100), 1.0);
-        assert_eq!(average.mean(), Some(1.0));
-        // The first sample counts half as much as the second: (0.5 · 1 + 4) / 1.5.
-        average.add(at(130), 4.0);
-        assert_eq!(average.mean(), Some(3.0));
-        // 1.5 / 4 = 0.375 of weight is left: (0.375 · 3 + 14) / 1.375 = 11.
-        average.add(at(190), 14.0);
-        assert!((average.mean().unwrap() - 11.0).abs() < 1e-12);
-        average.add(at(1_000_000), 2.0);
-        assert_eq!(average.mean(), Some(2.0), "what is old enough is gone");
-    }
-
-    #[test]
-    fn a_rate_is_a_quotient_of_sums() {
-        let mut rate = Rate::default();
-        assert_eq!((rate.per_second(), rate.toward(2000.0, 1.0)), (None, 2000.0));
-        rate.add(at(0), 10.0, 0.09);
-        rate.add(at(0), 990.0, 0.11);
-        assert_eq!(rate.per_second(), Some(5000.0), "not the mean of 111 and 9000");
-        assert_eq!(rate.toward(2000.0, fade(at(30), rate.newest())), 3500.0);
-        assert_eq!(rate.toward(1000.0, fade(at(90), rate.newest())), 1500.0);
-        // What came first counts half: (500 + 1000) / (0.1 + 0.4).
-        rate.add(at(30), 1000.0, 0.4);
-        assert!((rate.per_second().unwrap() - 3000.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_fade_is_a_power_of_two_and_never_grows() {
-        let fade = |millis| fade(Time::from_origin(Duration::from_millis(millis)), Time::ZERO);
-        assert_eq!([0, 30_000, 90_000].map(fade), [1.0, 0.5, 0.125]);
-        for millis in 0..200_000 {
-            let exact = (-(millis as f64) / 30_000.0).exp2();
-            assert!((fade(millis) / exact - 1.0).abs() < 1e-10, "{millis} ms");
-            assert!(fade(millis + 1) < fade(millis), "{millis} ms");
-        }
-        assert_eq!(fade(u64::MAX / 1_000_000), 0.0);
-        assert_eq!(
-            super::fade(Time::ZERO, at(5)),
-            1.0,
-            "what comes later has all its weight"
-        );
-    }
-}
+mod tests;

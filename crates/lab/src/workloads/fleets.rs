@@ -1,11 +1,10 @@
 //! Engines of the cases, and what goes wrong with them.
 
 use super::{CaseError, Trouble};
-use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::spec::{EndpointSpec, FleetSpec, PoolSpec, RouteSpec, TargetSpec};
+use weighbridge_core::spec::{EndpointSpec, PoolSpec, RouteSpec, TargetSpec};
 use weighbridge_sim::catalogue;
-use weighbridge_sim::drive::{EngineSpec, Fault, FaultKind, Fleet, Setup};
+use weighbridge_sim::drive::{EngineSpec, Fault, FaultKind, Setup};
 
 /// Which engines serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +17,6 @@ pub(super) enum Fleets {
     TwoTypes,
 }
 
-/// How often engines' metrics are read.
-const SCRAPE: Duration = Duration::from_secs(1);
 /// Tokens of cache of an engine of llm-d's report.
 const LARGE_CACHE: u32 = 461_376;
 
@@ -44,29 +41,14 @@ impl Fleets {
                 .map(|(place, (name, ..))| TargetSpec::new(*name, place))
                 .collect(),
         );
-        let pool = |(name, count, _): &(&str, usize, EngineSpec)| {
-            let endpoints = (1..=*count).map(|number| {
+        let pool = |(name, count, engine): (&str, usize, EngineSpec)| {
+            let endpoints = (1..=count).map(|number| {
                 let name = format!("{name}-{number}");
                 EndpointSpec::new(name.as_str(), name.as_str())
             });
-            PoolSpec::new(*name, endpoints.collect())
+            (PoolSpec::new(name, endpoints.collect()), engine)
         };
-        Ok(Setup {
-            fleet: Fleet {
-                spec: Arc::new(FleetSpec {
-                    pools: pools.iter().map(pool).collect(),
-                    routes: vec![route],
-                    seed: 1,
-                    ..FleetSpec::default()
-                }),
-                engines: pools.into_iter().map(|(_, _, engine)| engine).collect(),
-            },
-            route: "model".into(),
-            faults: Vec::new(),
-            replicas: 1,
-            scrape: SCRAPE,
-            seed: 1,
-        })
+        Ok(Setup::new(pools.into_iter().map(pool).collect(), route))
     }
 }
 

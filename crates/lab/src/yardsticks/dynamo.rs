@@ -7,10 +7,11 @@
 //! counted once. The router follows both by what it sends and hears.
 
 use super::choose::{Chance, least};
-use super::prefixes::{Blocks, ByBlock, Memories};
+use super::prefixes::{Blocks, Memories};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use weighbridge_sim::cache::ByBlock;
 use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::engine::BlockHash;
 use weighbridge_sim::workload::Request;

@@ -4,9 +4,8 @@
 //! chained hashes serve for both: equal hashes mean equal text up to there, so a set of them is the tree.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
+use weighbridge_sim::cache::ByBlock;
 use weighbridge_sim::engine::BlockHash;
 use weighbridge_sim::text::mix;
 use weighbridge_sim::workload::Request;
@@ -55,29 +54,6 @@ impl Blocks {
             .min(request.prompt_tokens.saturating_sub(1))
     }
 }
-
-/// Spreads block hashes, which may be small numbers, over a table.
-#[derive(Clone, Default)]
-pub(super) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, block: u64) {
-        self.0 = mix(self.0 ^ block);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// Something for each of some blocks.
-pub(super) type ByBlock<T> = HashMap<BlockHash, T, BuildHasherDefault<Spread>>;
 
 /// End of a list.
 const NONE: u32 = u32::MAX;

@@ -2,7 +2,7 @@
 //! coefficients are measured. Gauges are read every second.
 
 use crate::field::named;
-use crate::fleet::{first_tokens, fleet, hit_ratio, largest_share, mean, under};
+use crate::fleet::{first_tokens, fleet, largest_share, mean, under};
 use crate::hit_ratios::mooncake;
 use std::time::Duration;
 use weighbridge_lab::yardsticks::Make;
@@ -38,7 +38,7 @@ pub(crate) fn run(workload: &Workload, make: &Make) -> Row {
     let run: Run = under(make(workload.block_tokens, 1), &setup, workload);
     let waits = first_tokens(&run);
     Row {
-        hits: hit_ratio(&run),
+        hits: run.hit_ratio(),
         first_token: mean(&waits),
         p90: waits[waits.len() * 9 / 10],
         share: largest_share(&run),

@@ -6,7 +6,7 @@
 //! has something to say; and on engines that take their time, with the policies that a route has beside it.
 
 use crate::conversation;
-use crate::fleet::{fleet, hit_ratio, largest_share, mean};
+use crate::fleet::{fleet, largest_share, mean};
 use crate::hit_ratios::mooncake;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,7 +196,7 @@ fn on_engines_it_hits_as_much_and_nobody_is_buried() {
     for (engines, speed, least) in [(8, 1.0, 0.25), (4, 0.5, 0.17)] {
         let workload = conversation::workload(5606, speed);
         let run = on_engines(&workload, engines, 1);
-        let (hits, busiest) = (hit_ratio(&run), busiest(&run));
+        let (hits, busiest) = (run.hit_ratio(), busiest(&run));
         assert!(hits >= least, "{engines} engines: {hits}, at least {least}");
         assert!(
             busiest <= 1.25,
@@ -208,7 +208,7 @@ fn on_engines_it_hits_as_much_and_nobody_is_buried() {
 #[test]
 fn two_gateways_that_know_half_each_hit_most_of_it() {
     let run = on_engines(&conversation::workload(5606, 1.0), 8, 2);
-    let (hits, busiest) = (hit_ratio(&run), busiest(&run));
+    let (hits, busiest) = (run.hit_ratio(), busiest(&run));
     assert!(hits >= 0.15, "{hits}");
     assert!(busiest <= 1.25, "the busiest has {busiest} of the mean");
 }

@@ -1,12 +1,9 @@
 //! Fleets and workloads of the tests.
 
-use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::policies::{Policies, least_inflight, session_affinity};
-use weighbridge_core::spec::{
-    CooldownSpec, EndpointSpec, FleetSpec, PoolSpec, Protocols, RetrySpec, RouteSpec, TargetSpec, Weight,
-};
-use weighbridge_sim::drive::{Chooser, DriveError, EngineSpec, Fault, FaultKind, Fleet, Setup, run};
+use weighbridge_core::spec::{CooldownSpec, EndpointSpec, PoolSpec, RouteSpec, TargetSpec};
+use weighbridge_sim::drive::{Chooser, DriveError, EngineSpec, Fault, FaultKind, Setup, run};
 use weighbridge_sim::engine::Settings;
 use weighbridge_sim::outcome::{Fate, Run};
 use weighbridge_sim::workload::{Request, Workload};
@@ -16,46 +13,22 @@ pub(crate) fn seconds(seconds: f64) -> Duration {
 }
 
 pub(crate) fn pool(name: &str, endpoints: usize) -> PoolSpec {
-    let endpoint = |number| EndpointSpec {
-        name: format!("e{number}").into(),
-        address: format!("{name}{number}").into(),
-        weight: Weight::ONE,
-        ..EndpointSpec::new("", "")
-    };
+    let endpoint = |number| EndpointSpec::new(format!("e{number}"), format!("{name}{number}"));
     PoolSpec {
-        name: name.into(),
-        endpoints: (1..=endpoints).map(endpoint).collect(),
-        keys: 1,
-        protocols: Protocols::ANY,
-        max_inflight: None,
         breaker: None,
         cooldown: CooldownSpec {
             default: seconds(10.0),
             max: seconds(60.0),
         },
-        fail_open: true,
         ramp: Duration::ZERO,
-        probe: None,
-        stall_after: None,
-        ..PoolSpec::new("", Vec::new())
+        ..PoolSpec::new(name, (1..=endpoints).map(endpoint).collect())
     }
 }
 
 pub(crate) fn route(policies: Policies) -> RouteSpec {
     RouteSpec {
-        name: "r".into(),
-        targets: vec![TargetSpec {
-            name: "p".into(),
-            pool: 0,
-            weight: None,
-            order: 1,
-            ..TargetSpec::new("", 0)
-        }],
         policies,
-        spill: true,
-        retry: RetrySpec::default(),
-        fallback: vec![],
-        ..RouteSpec::new("", Vec::new())
+        ..RouteSpec::new("r", vec![TargetSpec::new("p", 0)])
     }
 }
 
@@ -75,31 +48,16 @@ pub(crate) fn affinity() -> Policies {
 
 pub(crate) fn engine() -> EngineSpec {
     EngineSpec {
-        label: "test".into(),
-        settings: Settings::default(),
-        gpus: 1,
         gpu_hour: 2.0,
-        first_byte: None,
         start: seconds(20.0),
+        ..EngineSpec::new("test", Settings::default())
     }
 }
 
 pub(crate) fn setup(pool: PoolSpec, route: RouteSpec) -> Setup {
     Setup {
-        fleet: Fleet {
-            spec: Arc::new(FleetSpec {
-                pools: vec![pool],
-                routes: vec![route],
-                seed: 1,
-                ..FleetSpec::default()
-            }),
-            engines: vec![engine()],
-        },
-        route: "r".into(),
-        faults: vec![],
-        replicas: 1,
-        scrape: seconds(1.0),
         seed: 7,
+        ..Setup::new(vec![(pool, engine())], route)
     }
 }
 

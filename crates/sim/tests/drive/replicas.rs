@@ -48,12 +48,7 @@ fn hits(workload: &Workload, policies: &Policies, replicas: u32) -> f64 {
         replicas,
         ..setup(pool("p", ENGINES), route(policies.clone()))
     };
-    let run = driven(&setup, workload).unwrap();
-    let sum = |of: fn(&weighbridge_sim::outcome::EndpointRun) -> u64| {
-        run.endpoints.iter().map(of).sum::<u64>() as f64
-    };
-    let cached = sum(|endpoint| endpoint.cached_tokens);
-    cached / (cached + sum(|endpoint| endpoint.uncached_tokens))
+    driven(&setup, workload).unwrap().hit_ratio()
 }
 
 /// By this key, and by load as much as `load` says.

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 use weighbridge_core::policies::{
     Policies, expected_wait, latency, least_inflight, least_work, predicted_latency, prefill_batch,
 };
-use weighbridge_core::spec::{EndpointSpec, FleetSpec, PoolSpec, RouteSpec, TargetSpec};
-use weighbridge_sim::drive::{Chooser, EngineSpec, Fault, FaultKind, Fleet, Setup, run};
+use weighbridge_core::spec::{EndpointSpec, PoolSpec, RouteSpec, TargetSpec};
+use weighbridge_sim::drive::{Chooser, EngineSpec, Fault, FaultKind, Setup, run};
 use weighbridge_sim::engine::Settings;
 use weighbridge_sim::outcome::{Fate, Run};
 use weighbridge_sim::workload::{Workload, read, transform};
@@ -76,29 +76,7 @@ pub(crate) fn setup(engines: usize, policies: Policies) -> Setup {
         policies,
         ..RouteSpec::new("r", vec![TargetSpec::new("p", 0)])
     };
-    Setup {
-        fleet: Fleet {
-            spec: Arc::new(FleetSpec {
-                pools: vec![pool],
-                routes: vec![route],
-                seed: 1,
-                ..FleetSpec::default()
-            }),
-            engines: vec![EngineSpec {
-                label: "engine".into(),
-                settings: settings(),
-                gpus: 1,
-                gpu_hour: 1.0,
-                first_byte: None,
-                start: Duration::ZERO,
-            }],
-        },
-        route: "r".into(),
-        faults: vec![],
-        replicas: 1,
-        scrape: Duration::from_secs(1),
-        seed: 1,
-    }
+    Setup::new(vec![(pool, EngineSpec::new("engine", settings()))], route)
 }
 
 pub(crate) fn fault(at: u64, endpoint: &str, kind: FaultKind) -> Fault {

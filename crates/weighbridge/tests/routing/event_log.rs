@@ -251,7 +251,8 @@ fn the_event_log_replays_to_the_same_actions_and_a_changed_one_does_not() {
         .iter()
         .filter(|(_, event, _)| matches!(event, Event::Configure(_)))
         .count();
-    assert_eq!(configures, 2);
+    // The start, and the signal; where the test stalls between file and signal, the file was taken before it.
+    assert!((2..=3).contains(&configures), "{configures} configs");
     for kind in ["dispatch", "fallback", "finish", "probe", "changed", "abort"] {
         let found = log
             .iter()

@@ -86,6 +86,7 @@ pub struct PrefixIndex {
     now: u32,
     /// Runs that a chain goes through, and which of their blocks.
     path: Vec<(u32, u64)>,
+    /// What was forgotten for want of room in an engine's cache.
     lost: Lost,
 }
 
@@ -102,7 +103,7 @@ impl PrefixIndex {
             capacities: Vec::new(),
             now: 0,
             path: Vec::new(),
-            lost: Lost::default(),
+            lost: Lost::within(limits.bytes_max),
         }
     }
 
@@ -328,7 +329,8 @@ impl PrefixIndex {
         // their holders.
         let copies = self.runs.holders().min(self.limits.bytes_max / 512);
         let lines = blocks / 2 + 64 + copies;
-        while self.runs.spare(self.limits.bytes_max) < lines {
+        let most = self.limits.bytes_max.saturating_sub(self.lost.bytes());
+        while self.runs.spare(most) < lines {
             let [learned, exact] = [Kind::Learned, Kind::Exact].map(|kind| self.runs.oldest(kind));
             let kind = match (learned, exact) {
                 (Some(learned), Some(exact)) if learned > exact => Kind::Exact,

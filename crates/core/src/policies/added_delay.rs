@@ -169,13 +169,12 @@ impl AddedDelay {
         let (fixed, each) = engine.prompt_line(now, means).unwrap_or(usual.untried);
         let mut own = engine.uncached(now, (request.work, candidate.cached), means);
         if let (Some((home, unseen)), Some(work)) = (usual.home, request.work) {
-            // What is known counts for the share of the load that is seen.
-            let elsewhere = if home == place {
-                0.0
+            // Two requests of late decide: at home it is unless both were our own, and what is known holds unless neither was.
+            own = if home == place {
+                (1.0 - unseen) * (1.0 - unseen) * own
             } else {
-                f64::from(work.prompt_tokens)
+                own + unseen * unseen * (f64::from(work.prompt_tokens) - own)
             };
-            own = (1.0 - unseen) * own + unseen * elsewhere;
         }
         let running = engine.running(now);
         let tokens = engine.prefill_ahead(now, means) + own;

@@ -7,8 +7,10 @@ use super::BlockHash;
 
 /// One block of so many is followed.
 const SAMPLE: u64 = 2;
-/// Ghosts; a newer one takes the place of an older one.
-const GHOSTS: usize = 1 << 16;
+/// Most ghosts, a power of two; a newer one takes the place of an older one.
+const GHOSTS_MAX: usize = 1 << 16;
+/// Part of the memory of an index that they may take.
+const PART: usize = 64;
 /// Blocks of a cache, at least, that what counts is measured by.
 const WINDOW_MIN: f64 = 2048.0;
 
@@ -17,6 +19,8 @@ const WINDOW_MIN: f64 = 2048.0;
 pub(super) struct Lost {
     /// By hash; none until something is forgotten.
     ghosts: Vec<Ghost>,
+    /// How many there may be.
+    most: usize,
     holders: Vec<Account>,
 }
 
@@ -37,6 +41,15 @@ struct Account {
 }
 
 impl Lost {
+    /// Of an index of so many bytes at most.
+    pub(super) fn within(bytes_max: usize) -> Self {
+        let most = (bytes_max / PART / size_of::<Ghost>()).max(1);
+        Self {
+            most: (1 << most.ilog2()).min(GHOSTS_MAX),
+            ..Self::default()
+        }
+    }
+
     /// A holder of `held` blocks forgets one; `last`: nobody else has it.
     pub(super) fn forgotten(&mut self, (holder, held): (u32, u32), hash: u64, last: bool) {
         let hash = mixed(hash);
@@ -56,8 +69,9 @@ impl Lost {
             account.wanted /= 2.0;
         }
         if last {
-            self.ghosts.resize(GHOSTS, Ghost::default());
-            self.ghosts[place(hash)] = Ghost {
+            self.ghosts.resize(self.most, Ghost::default());
+            let place = self.place(hash);
+            self.ghosts[place] = Ghost {
                 tag: tag(hash),
                 holder: holder + 1,
             };
@@ -71,7 +85,8 @@ impl Lost {
         }
         let sample = blocks.iter().map(|BlockHash(hash)| mixed(*hash));
         for hash in sample.filter(|hash| hash % SAMPLE == 0) {
-            let ghost = &mut self.ghosts[place(hash)];
+            let place = self.place(hash);
+            let ghost = &mut self.ghosts[place];
             if ghost.holder == 0 || ghost.tag != tag(hash) {
                 continue;
             }
@@ -97,6 +112,14 @@ impl Lost {
         }
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the lower bits are what is wanted"
+    )]
+    const fn place(&self, hash: u64) -> usize {
+        (hash / SAMPLE) as usize & (self.most - 1)
+    }
+
     /// Memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.ghosts.capacity() * size_of::<Ghost>() + self.holders.capacity() * size_of::<Account>()
@@ -110,15 +133,77 @@ const fn mixed(hash: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the lower bits are what is wanted"
-)]
-const fn place(hash: u64) -> usize {
-    (hash / SAMPLE) as usize % GHOSTS
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "32 bits are left")]
 const fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty thousand blocks of a name.
+    fn blocks(name: u64) -> Vec<BlockHash> {
+        (0..20_000).map(|at| BlockHash(name << 32 | at)).collect()
+    }
+
+    fn forget(lost: &mut Lost, holder: u32, blocks: &[BlockHash]) {
+        for block in blocks {
+            lost.forgotten((holder, 20_000), block.0, true);
+        }
+    }
+
+    #[test]
+    fn regret_is_the_share_that_is_asked_for_again() {
+        let mut lost = Lost::within(256 << 20);
+        assert_eq!(lost.regret(1), 0.0, "it forgot nothing");
+        let (kept, gone) = (blocks(1), blocks(2));
+        forget(&mut lost, 1, &gone);
+        lost.asked_for(&kept);
+        assert_eq!(lost.regret(1), 0.0, "what was not forgotten is no regret");
+        lost.asked_for(&gone[..5000]);
+        // Some ghosts have been displaced by others.
+        let quarter = 0.2..=0.26;
+        assert!(quarter.contains(&lost.regret(1)), "{}", lost.regret(1));
+        lost.asked_for(&gone[..5000]);
+        assert!(quarter.contains(&lost.regret(1)), "each counts once");
+        assert_eq!(
+            (lost.regret(0), lost.regret(7)),
+            (0.0, 0.0),
+            "others forgot nothing"
+        );
+        lost.cleared(1);
+        assert_eq!(lost.regret(1), 0.0);
+    }
+
+    #[test]
+    fn what_others_still_have_was_forgotten_without_regret() {
+        let mut lost = Lost::within(256 << 20);
+        for block in blocks(1) {
+            lost.forgotten((0, 20_000), block.0, false);
+        }
+        lost.asked_for(&blocks(1));
+        assert_eq!(lost.regret(0), 0.0);
+    }
+
+    #[test]
+    fn what_it_forgot_long_ago_counts_no_longer() {
+        let mut lost = Lost::within(256 << 20);
+        for round in 0..4 {
+            forget(&mut lost, 0, &blocks(round));
+            lost.asked_for(&blocks(round));
+        }
+        assert!(lost.regret(0) > 0.95, "{}", lost.regret(0));
+        (4..12).for_each(|round| forget(&mut lost, 0, &blocks(round)));
+        assert!(lost.regret(0) < 0.1, "{}", lost.regret(0));
+    }
+
+    #[test]
+    fn a_small_index_has_few_ghosts_and_the_newest_stay() {
+        let mut lost = Lost::within(512 << 10);
+        forget(&mut lost, 0, &blocks(1));
+        assert!(lost.bytes() < 9 << 10, "{}", lost.bytes());
+        lost.asked_for(&blocks(1)[19_900..]);
+        assert!(lost.regret(0) > 0.0);
+    }
 }

@@ -422,3 +422,32 @@ fn time_limits_what_is_learned() {
     index.expire(at(30));
     assert_eq!((index.held_by(0), index.held_by(1)), (100, 0));
 }
+
+/// Two caches of 100 blocks, the first of which is asked for 20 prompts of 10 over and over.
+#[test]
+fn a_cache_that_is_too_small_for_what_is_asked_for_regrets_what_it_forgets() {
+    let mut index = unlimited();
+    index.set_capacity(0, Some(100));
+    index.set_capacity(1, Some(100));
+    for round in 0..200 {
+        index.store(0, &chain(&[(round % 20, 10)]), at(round));
+        index.store(1, &chain(&[(1000 + round, 10)]), at(round));
+    }
+    assert!(index.regret(0) > 0.9, "{}", index.regret(0));
+    assert_eq!(index.regret(1), 0.0, "nobody asks for what it forgot");
+    index.cleared(0);
+    assert_eq!(index.regret(0), 0.0);
+}
+
+#[test]
+fn events_tell_of_regret_too() {
+    let mut index = unlimited();
+    for round in 0..200 {
+        let prompt = chain(&[(round % 20, 10)]);
+        index.stored(0, None, &prompt);
+        index.removed(0, &prompt);
+    }
+    assert!(index.regret(0) > 0.8, "{}", index.regret(0));
+    index.removed(0, &chain(&[(3, 10)]));
+    assert!(index.regret(0) > 0.8, "what it did not have is not forgotten");
+}

@@ -7,7 +7,7 @@ fn the_fewest_engines_keep_the_objective_and_one_less_does_not() {
     let dir = tempfile::tempdir().unwrap();
     write_trace(&dir.path().join("t.jsonl"), 300);
     // Ten times as fast as one engine bears easily.
-    let traffic = "--trace t.jsonl --speedup 10 --slo ttft_p90=500ms --engine llama-3.1-8b@a10";
+    let traffic = "--trace t.jsonl --speedup 10 --slo ttft_p90=300ms --engine llama-3.1-8b@a10";
     let sized = document(dir.path(), &format!("{traffic} --size"));
     let run = &sized["policies"][0]["runs"][0];
     assert_eq!(run["slo"][0]["met"], true, "{run}");

@@ -22,6 +22,21 @@ fn weights_halve_every_thirty_seconds() {
 }
 
 #[test]
+fn a_share_is_mixed_with_its_pools() {
+    let (mut own, mut pool) = (Share::default(), Share::default());
+    assert_eq!(own.with(at(0), &pool), 1.0, "nothing was told");
+    pool.add(at(0), 100.0, 50.0);
+    assert_eq!(own.with(at(0), &pool), 0.5, "the pool's");
+    own.add(at(0), 500.0, 0.0);
+    // Five samples of the pool's mean of 100 tokens, of which 50 held, beside 500 of which none did.
+    assert_eq!(own.with(at(0), &pool), 250.0 / 1000.0);
+    // Half of the own ones are forgotten.
+    assert!((own.with(at(30), &pool) - 250.0 / 750.0).abs() < 1e-12);
+    own.add(at(30), 250.0, 250.0);
+    assert!((own.with(at(30), &pool) - 0.5).abs() < 1e-12);
+}
+
+#[test]
 fn a_rate_is_a_quotient_of_sums() {
     let mut rate = Rate::default();
     assert_eq!((rate.per_second(), rate.toward(2000.0, 1.0)), (None, 2000.0));

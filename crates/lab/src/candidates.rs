@@ -69,8 +69,8 @@ pub fn table(
         .cloned()
         .collect();
     let mut text = String::from(
-        "| case | slice | rule | p90 TTFT | p99 TTFT | mean TTFT | goodput | hits | tokens/s | tokens per busy GPU second |\n\
-         |---|---|---|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| case | slice | rule | p90 TTFT | p99 TTFT | mean TTFT | p90 TPOT | goodput | hits | tokens/s | tokens per busy GPU second |\n\
+         |---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for case in &scope.cases {
         for &slice in slices {
@@ -95,6 +95,7 @@ fn cells(outcome: &Outcome) -> String {
         three(outcome.ttft_p90),
         three(outcome.ttft_p99),
         three(outcome.ttft_mean),
+        format!("{:.4}", outcome.tpot_p90),
         percent(outcome.goodput),
         percent(outcome.hits),
         three(outcome.tokens_per_second),

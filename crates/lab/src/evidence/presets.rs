@@ -204,6 +204,14 @@ pub struct Beside {
     pub says: String,
 }
 
+impl Beside {
+    /// Whether it is further behind than this; what is not a number is.
+    #[must_use]
+    pub fn is_more_than(&self, behind: f64) -> bool {
+        self.behind.is_nan() || self.behind > behind
+    }
+}
+
 /// Each preset in all that it is for, beside the best of the other presets, on the slice that was held out; those that are furthest
 /// behind come first.
 #[must_use]
@@ -233,8 +241,8 @@ pub fn beside(evidence: &Evidence) -> Vec<Beside> {
 /// Whether each preset is the best of the presets at what it is for, or near it; none: nothing was run that a preset is for.
 pub(super) fn gate(evidence: &Evidence) -> Option<Gate> {
     let all = beside(evidence);
-    // A figure that is not a number is behind, too.
-    let behind = all.iter().filter(|one| !(one.behind <= BEHIND)).count();
+    // A figure that is not a number sorts before all others, and is behind.
+    let behind = all.iter().filter(|one| one.is_more_than(BEHIND)).count();
     let most: Vec<&str> = all
         .iter()
         .take(behind.max(2))

@@ -214,7 +214,7 @@ fn presets_are_the_best_or_near_it_at_what_they_are_for() {
     assert_eq!(all.len(), 12, "{all:?}");
     let behind: Vec<&str> = all
         .iter()
-        .filter(|one| !(one.behind <= BEHIND))
+        .filter(|one| one.is_more_than(BEHIND))
         .map(|one| one.says.as_str())
         .collect();
     assert!(behind.is_empty(), "{behind:#?}");
@@ -233,7 +233,7 @@ fn one_preset_in_the_place_of_another_is_not() {
     });
     let behind: Vec<&str> = all
         .iter()
-        .filter(|one| one.behind > BEHIND)
+        .filter(|one| one.is_more_than(BEHIND))
         .map(|one| one.says.as_str())
         .collect();
     for what in [

@@ -289,7 +289,7 @@ mod tests {
             })
             .unwrap()
         };
-        let near = gate([1.05, 1.0, 0.9]);
+        let near = gate([1.049, 1.0, 0.9]);
         assert!(near.met, "{near:?}");
         let later = gate([1.06, 1.0, 0.9]);
         assert!(!later.met);

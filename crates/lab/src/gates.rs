@@ -1,4 +1,4 @@
-//! What the preset `auto` must reach, as numbers.
+//! What the preset `auto` must reach, as numbers; what the others must, is told where their purposes are (`evidence/presets.rs`).
 
 use crate::capacity::Capacity;
 use crate::contest::{Contest, Entry};

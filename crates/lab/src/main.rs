@@ -6,20 +6,23 @@
 )]
 
 use clap::Parser;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
+use weighbridge_lab::candidates;
 use weighbridge_lab::contest::Scope;
 use weighbridge_lab::evidence::{Evidence, Parts, page};
 use weighbridge_lab::gates;
-use weighbridge_lab::workloads::Bench;
+use weighbridge_lab::trial::TrialError;
+use weighbridge_lab::workloads::{Bench, Slice, closed_loop};
 
 const EXAMPLES: &str = "\
 Examples:
   cargo xtask lab                                  (everything; writes docs/policies.md and docs/plots)
   cargo xtask lab --quick                          (a first impression, nothing is written)
   cargo xtask lab --case 'system prompts' --only auto
+  cargo xtask lab --policies mine.json --case agents --held
   cargo xtask lab --check                          (exit code 1 where the documents say otherwise, or a gate was met)
 
 Exit codes: 0 done, 1 something failed or is not as the documents say, 2 wrong options or no data.";
@@ -55,6 +58,21 @@ struct Cli {
     /// Compares with the documents instead of writing them; with --quick the gates alone.
     #[arg(long, conflicts_with_all = ["case", "only"])]
     check: bool,
+    /// Instead of all that: all presets beside the policies of this file, JSON like {"mine": {"least_work": {}}}.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "json", "from", "capacity", "sweep", "settings"])]
+    policies: Option<PathBuf>,
+    /// With --policies: the slice that is held out, too.
+    #[arg(long, requires = "policies")]
+    held: bool,
+    /// With --policies: the mean over so many seeds, from 1 on.
+    #[arg(long, value_name = "N", requires = "policies", value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: Option<u64>,
+    /// With --policies: cases at so many times their load.
+    #[arg(long, value_name = "TIMES", requires = "policies")]
+    load: Option<f64>,
+    /// With --policies: cases behind so many gateways.
+    #[arg(long, value_name = "N", requires = "policies")]
+    gateways: Option<NonZeroU32>,
     /// Threads. Default: one per core.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -83,6 +101,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
+    if let Some(file) = &cli.policies {
+        return try_policies(cli, file);
+    }
     let evidence = match &cli.from {
         Some(file) => read(file)?,
         None => gather(cli)?,
@@ -103,6 +124,38 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     }
 }
 
+/// Runs the policies of a file beside the presets.
+fn try_policies(cli: &Cli, file: &Path) -> Result<(), Failure> {
+    let mine = candidates::read(&text(file)?).map_err(bad(file))?;
+    let mut scope = scope(cli)?;
+    if let Some(seeds) = cli.seeds {
+        scope.seeds = (1..=seeds).collect();
+    }
+    if let Some(load) = cli.load {
+        if !(0.01..=100.0).contains(&load) {
+            return Err(Failure::BadInput(format!(
+                "--load: {load} is not from 0.01 to 100"
+            )));
+        }
+        scope.cases = scope.cases.iter().map(|case| case.at(load)).collect();
+    }
+    if let Some(gateways) = cli.gateways {
+        scope
+            .cases
+            .iter_mut()
+            .for_each(|case| case.replicas = gateways.get());
+    }
+    let slices = match cli.held {
+        true => &Slice::BOTH[..],
+        false => &[Slice::Tuned],
+    };
+    let began = Instant::now();
+    let progress = |what: &str| eprintln!("{:>5} s  {what}", began.elapsed().as_secs());
+    let table = candidates::table(&scope, slices, &mine, &progress).map_err(trial)?;
+    print!("{table}");
+    Ok(())
+}
+
 /// Runs what was asked for.
 fn gather(cli: &Cli) -> Result<Evidence, Failure> {
     let scope = scope(cli)?;
@@ -116,12 +169,16 @@ fn gather(cli: &Cli) -> Result<Evidence, Failure> {
     };
     let began = Instant::now();
     let progress = |what: &str| eprintln!("{:>5} s  {what}", began.elapsed().as_secs());
-    let evidence = Evidence::gather(&scope, parts, &progress).map_err(|error| match error {
-        weighbridge_lab::trial::TrialError::Case(error) => Failure::BadInput(error.to_string()),
-        error => Failure::Failed(error.to_string()),
-    })?;
+    let evidence = Evidence::gather(&scope, parts, &progress).map_err(trial)?;
     progress("done");
     Ok(evidence)
+}
+
+fn trial(error: TrialError) -> Failure {
+    match error {
+        TrialError::Case(error) => Failure::BadInput(error.to_string()),
+        error => Failure::Failed(error.to_string()),
+    }
 }
 
 fn scope(cli: &Cli) -> Result<Scope, Failure> {
@@ -137,6 +194,9 @@ fn scope(cli: &Cli) -> Result<Scope, Failure> {
         scope.shipped = true;
     }
     scope.only.clone_from(&cli.only);
+    if cli.policies.is_some() {
+        scope.cases.push(closed_loop());
+    }
     if !cli.case.is_empty() {
         let all: Vec<&str> = scope.cases.iter().map(|case| case.name).collect();
         if let Some(unknown) = cli.case.iter().find(|name| !all.contains(&name.as_str())) {

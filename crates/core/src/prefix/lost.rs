@@ -53,7 +53,7 @@ impl Lost {
     /// A holder of `held` blocks forgets one; `last`: nobody else has it.
     pub(super) fn forgotten(&mut self, (holder, held): (u32, u32), hash: u64, last: bool) {
         let hash = mixed(hash);
-        if hash % SAMPLE != 0 {
+        if !hash.is_multiple_of(SAMPLE) {
             return;
         }
         if holder as usize >= self.holders.len() {
@@ -84,7 +84,7 @@ impl Lost {
             return;
         }
         let sample = blocks.iter().map(|BlockHash(hash)| mixed(*hash));
-        for hash in sample.filter(|hash| hash % SAMPLE == 0) {
+        for hash in sample.filter(|hash| hash.is_multiple_of(SAMPLE)) {
             let place = self.place(hash);
             let ghost = &mut self.ghosts[place];
             if ghost.holder == 0 || ghost.tag != tag(hash) {
@@ -112,10 +112,6 @@ impl Lost {
         }
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the lower bits are what is wanted"
-    )]
     const fn place(&self, hash: u64) -> usize {
         (hash / SAMPLE) as usize & (self.most - 1)
     }
@@ -133,7 +129,6 @@ const fn mixed(hash: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "32 bits are left")]
 const fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
 }

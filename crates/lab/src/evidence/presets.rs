@@ -2,6 +2,7 @@
 
 use super::Evidence;
 use crate::contest::{Contest, Scope};
+use crate::gates::Gate;
 use crate::numbers::{change, percent, three};
 use crate::trial::Outcome;
 use crate::workloads::{self, Case};
@@ -191,9 +192,141 @@ fn verdict(preset: Preset, own: &[&Column<'_>], rules: &[&str]) -> String {
     format!("`{name}`: {}.", said.join(", "))
 }
 
+/// By how much a preset may be behind another in what it is for.
+const BEHIND: f64 = 0.05;
+
+/// A preset in a figure of a case that it is for, beside the other presets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// How far it is behind the best of the others: 0.1 where it takes a tenth longer, or gives a tenth less; below 0 where it is ahead.
+    pub behind: f64,
+    /// In words.
+    pub says: String,
+}
+
+impl Beside {
+    /// Whether it is further behind than this; what is not a number is.
+    #[must_use]
+    pub fn is_more_than(&self, behind: f64) -> bool {
+        self.behind.is_nan() || self.behind > behind
+    }
+}
+
+/// Each preset in all that it is for, beside the best of the other presets, on the slice that was held out; those that are furthest
+/// behind come first.
+#[must_use]
+pub fn beside(evidence: &Evidence) -> Vec<Beside> {
+    let mut all = Vec::new();
+    for column in &columns(evidence) {
+        let own = column.preset.as_str();
+        let others = Preset::ALL.map(Preset::as_str).into_iter();
+        let costs = others
+            .filter(|other| *other != own)
+            .filter_map(|other| Some((other, column.figure.cost(outcome(column, other)?))));
+        let best = costs.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        let mine = outcome(column, own).map(|outcome| column.figure.cost(outcome));
+        if let (Some((other, best)), Some(mine)) = (best, mine) {
+            let (figure, case) = (column.figure, &column.contest.case);
+            let by = change(figure.ratio(mine / best));
+            all.push(Beside {
+                behind: mine / best - 1.0,
+                says: format!("`{own}` in {case}, {} {by} beside `{other}`", figure.plain()),
+            });
+        }
+    }
+    all.sort_by(|one, other| other.behind.total_cmp(&one.behind));
+    all
+}
+
+/// Whether each preset is the best of the presets at what it is for, or near it; none: nothing was run that a preset is for.
+pub(super) fn gate(evidence: &Evidence) -> Option<Gate> {
+    let all = beside(evidence);
+    // A figure that is not a number sorts before all others, and is behind.
+    let behind = all.iter().filter(|one| one.is_more_than(BEHIND)).count();
+    let most: Vec<&str> = all
+        .iter()
+        .take(behind.max(2))
+        .map(|one| one.says.as_str())
+        .collect();
+    (!all.is_empty()).then(|| Gate {
+        asks: "No preset is more than 5 % behind another in what it is for (held out)".into(),
+        measured: format!("{behind} times; the most: {}", most.join(", ")),
+        met: behind == 0,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::samples::entry;
+
+    /// A case with these rules; figures: p90, mean, goodput.
+    fn contest(case: &str, rules: &[(&str, [f64; 3])]) -> Contest {
+        Contest {
+            case: case.to_owned(),
+            shared: true,
+            replicas: 1,
+            entries: rules
+                .iter()
+                .map(|(rule, figures)| entry(("", rule), *figures))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_preset_is_held_against_the_others_in_what_it_is_for() {
+        let gate = |chat: [f64; 3]| {
+            let rules = [
+                ("auto", [1.0, 1.0, 0.8]),
+                ("chat", chat),
+                ("agents", [2.0, 1.0, 0.9]),
+                ("prefix_cache", [0.1, 1.0, 1.0]),
+            ];
+            super::gate(&Evidence {
+                // `chat` is for bursts, and not for agents, which `agents` is for.
+                contests: vec![contest("bursts", &rules)],
+                ..Evidence::default()
+            })
+            .unwrap()
+        };
+        let near = gate([1.049, 1.0, 0.9]);
+        assert!(near.met, "{near:?}");
+        let later = gate([1.06, 1.0, 0.9]);
+        assert!(!later.met);
+        assert!(
+            later
+                .measured
+                .starts_with("1 times; the most: `chat` in bursts, p90 TTFT +6.0 % beside `auto`"),
+            "{later:?}"
+        );
+        let fewer = gate([1.0, 1.0, 0.81]);
+        assert!(!fewer.met);
+        assert!(
+            fewer
+                .measured
+                .contains("`chat` in bursts, goodput −10 % beside `agents`"),
+            "{fewer:?}"
+        );
+        let better = gate([0.5, 1.0, 1.0]);
+        assert!(better.met, "a policy alone is no preset: {better:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_presets_where_nothing_was_run_that_they_are_for() {
+        let evidence = Evidence {
+            contests: vec![contest(
+                "stale metrics",
+                &[("auto", [1.0; 3]), ("chat", [1.0; 3])],
+            )],
+            ..Evidence::default()
+        };
+        assert_eq!(gate(&evidence), None);
+        let alone = Evidence {
+            contests: vec![contest("bursts", &[("chat", [1.0; 3])])],
+            ..Evidence::default()
+        };
+        assert_eq!(gate(&alone), None, "there is nobody beside it");
+    }
 
     #[test]
     fn each_preset_is_judged_on_cases_that_there_are() {

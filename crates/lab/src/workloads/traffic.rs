@@ -73,7 +73,7 @@ impl Traffic {
     }
 }
 
-/// Cuts a description short, and multiplies its rates.
+/// Cuts a description short, and multiplies its rates and workers.
 fn shape(spec: &mut Spec, (by, load): (u32, f64)) {
     let short = |span: &mut weighbridge_sim::workload::spec::Span| span.0 /= by.max(1);
     spec.duration.iter_mut().for_each(short);
@@ -91,7 +91,20 @@ fn shape(spec: &mut Spec, (by, load): (u32, f64)) {
         .components
         .iter_mut()
         .filter_map(|component| component.closed_loop.as_mut());
-    loops.for_each(|workers| workers.requests = workers.requests.div_ceil(by.max(1)));
+    loops.for_each(|workers| {
+        workers.requests = workers.requests.div_ceil(by.max(1));
+        workers.users = times(workers.users, load);
+    });
+}
+
+/// So many times as many workers, at least one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "workers are few, and no load is below 0"
+)]
+fn times(users: u32, load: f64) -> u32 {
+    ((f64::from(users) * load).round() as u32).max(1)
 }
 
 /// Seeds of the slice that nothing was tuned on start here.

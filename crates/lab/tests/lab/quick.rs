@@ -3,12 +3,14 @@
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use weighbridge_core::policies::Policies;
+use weighbridge_core::policies::{Policies, batch_packing};
 use weighbridge_core::presets::Preset;
-use weighbridge_lab::contest::{Scope, outcomes};
+use weighbridge_lab::contest::{Contest, Entry, Scope, outcomes};
+use weighbridge_lab::evidence::{Beside, Evidence, beside};
 use weighbridge_lab::rules::{self, LEAST_INFLIGHT, ROUND_ROBIN};
 use weighbridge_lab::trial::{Outcome, Rule};
-use weighbridge_lab::workloads::{Bench, Slice, cases};
+use weighbridge_lab::tuning::Picked;
+use weighbridge_lab::workloads::{Bench, Case, Slice, cases, closed_loop};
 use weighbridge_lab::yardsticks;
 
 /// Quick ones of several kinds.
@@ -154,6 +156,94 @@ fn round_robin_in_its_place_does_not_pass() {
         "p90 TTFT is near that of the best yardstick in",
     ] {
         assert!(problems.contains(what), "{what:?} is not found in\n{problems}");
+    }
+}
+
+/// All presets with these policies in the place of theirs, on short forms of the cases that presets are for.
+fn presets(instead: &dyn Fn(Preset) -> Policies) -> Vec<Beside> {
+    let mut scope = scope();
+    // One eighth of a case says little alone.
+    scope.seeds = vec![1, 2, 3];
+    let rules = Preset::ALL.map(|preset| rules::rule(preset.as_str(), instead(preset)));
+    let run = |case: &Case| {
+        let done = outcomes(&scope, (case, Slice::Held), &rules)
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        let entries = rules.iter().zip(done).map(|(rule, outcome)| Entry {
+            rule: rule.name(),
+            family: None,
+            settings: String::new(),
+            shipped: true,
+            picked: Picked::default(),
+            tuned: outcome,
+            held: Some(outcome),
+        });
+        Contest {
+            case: case.name.to_owned(),
+            shared: case.shared,
+            replicas: case.replicas,
+            entries: entries.collect(),
+        }
+    };
+    beside(&Evidence {
+        contests: cases()
+            .iter()
+            .filter(|case| PRESET_CASES.contains(&case.name))
+            .map(run)
+            .collect(),
+        closed_loop: Some(run(&closed_loop())),
+        ..Evidence::default()
+    })
+}
+
+/// Those that presets are for, but for the closed loop.
+const PRESET_CASES: [&str; 6] = [
+    "mooncake",
+    "azure",
+    "agents",
+    "chat and batch",
+    "bursts",
+    "an engine dies",
+];
+/// By how much a preset may be behind another in little; in whole cases it is a third of that.
+const BEHIND: f64 = 0.15;
+
+#[test]
+fn presets_are_the_best_or_near_it_at_what_they_are_for() {
+    let all = presets(&Preset::policies);
+    // Two figures of two cases for chats and agents, two of one for batches, one of two for latency.
+    assert_eq!(all.len(), 12, "{all:?}");
+    let behind: Vec<&str> = all
+        .iter()
+        .filter(|one| one.is_more_than(BEHIND))
+        .map(|one| one.says.as_str())
+        .collect();
+    assert!(behind.is_empty(), "{behind:#?}");
+}
+
+#[test]
+fn one_preset_in_the_place_of_another_is_not() {
+    // Packed engines make chats wait, and engines that are packed with all they bear give fewer tokens.
+    let all = presets(&|preset| match preset {
+        Preset::Chat => Preset::Batch.policies(),
+        Preset::Batch => Policies {
+            batch_packing: Some(batch_packing::Config::default()),
+            ..Policies::default()
+        },
+        other => other.policies(),
+    });
+    let behind: Vec<&str> = all
+        .iter()
+        .filter(|one| one.is_more_than(BEHIND))
+        .map(|one| one.says.as_str())
+        .collect();
+    for what in [
+        "`chat` in chat and batch, p90 TTFT",
+        "`batch` in closed loop, tokens/s",
+    ] {
+        assert!(
+            behind.iter().any(|says| says.starts_with(what)),
+            "{what:?} is not found in {behind:#?}"
+        );
     }
 }
 

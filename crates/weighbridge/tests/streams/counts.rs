@@ -118,7 +118,11 @@ fn acc_1_counts_return_to_zero_after_every_ending() {
     expect_idle(&gateway);
     // A slot is given back when the engine is done, and a request runs until its client has the last byte, or has left.
     let running = || gateway.metrics().value("weighbridge_requests_running", &[]);
-    assert!(eventually(PATIENCE, || running() == 0.0), "{} still run", running());
+    assert!(
+        eventually(PATIENCE, || running() == 0.0),
+        "{} still run",
+        running()
+    );
     a.wait_idle(PATIENCE);
     b.wait_idle(PATIENCE);
     // Endpoints that reset their connections are tried again a little later.

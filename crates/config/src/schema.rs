@@ -93,9 +93,8 @@ fn without_null(schema: &mut Value) {
 }
 
 #[cfg(test)]
-#[path = "../tests/common/schema.rs"]
+#[path = "../tests/loading/validate.rs"]
 #[allow(
-    unreachable_pub,
     clippy::unwrap_used,
     clippy::panic,
     reason = "tests are exempt; shared with the test files"

@@ -195,6 +195,10 @@ const POOLED: f64 = 5.0;
 /// what they took differs by more for other reasons.
 const SPREAD_MIN: f64 = 1e-3;
 
+/// How many times as dear as by the line through the origin, in which samples of few tokens hardly count, a token is taken to be at most
+/// where the samples do not tell. More than once: where waiting and computing cannot be told apart, tokens that are too cheap let queues grow.
+const DEAREST: f64 = 4.0;
+
 /// Seconds as a straight line over tokens, fitted by least squares to samples that forget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line {
@@ -238,9 +242,9 @@ impl Line {
         // Both times the weight: of many divisions, each of which waits for the one before, two are left.
         let spread = weight * squares - tokens * tokens;
         let joint = weight * products - tokens * seconds;
-        // Through the origin: what samples of few tokens took besides does not make tokens dear.
+        // Where longer prompts did not take longer all of it, unless that is what samples of few tokens took besides.
         let (over, under) = if spread <= SPREAD_MIN * weight * squares || joint <= 0.0 {
-            (products, squares)
+            (DEAREST * products, squares)
         } else {
             (joint, spread)
         };

@@ -1,20 +1,6 @@
 //! How routes choose that say much, little or nothing of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{check_problems as check, good, route};
+use crate::common::{check_problems as check, good, route};
 use weighbridge_config::masked;
 use weighbridge_config::resolved::Chosen;
 use weighbridge_core::presets::Preset;
@@ -264,7 +250,7 @@ fn what_is_asked_for_by_name_and_contradicted_is_refused_with_both_ways_to_mend_
             "pools[0].route_by: unknown word `weight` | known: round_robin, policy",
         ),
     ] {
-        check(&common::pool_with(more), &[expect]);
+        check(&crate::common::pool_with(more), &[expect]);
     }
     assert_eq!(
         good(&route(
@@ -282,7 +268,7 @@ fn a_pool_that_a_route_names_says_in_vain_how_its_own_route_chooses() {
         &[(TWO, ", route_by: policy, preset: chat")],
         "routes: [{name: r, targets: [a]}]",
     );
-    let told = common::warnings(&text);
+    let told = crate::common::warnings(&text);
     assert_eq!(told.len(), 2, "{told:?}");
     for (line, key) in told.iter().zip(["preset", "route_by"]) {
         let says = format!("`{key}` has no effect here, because a route names the pool `a`");

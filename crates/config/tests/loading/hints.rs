@@ -1,20 +1,6 @@
 //! What is said to mend a file.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{bad, pool, pool_with, route};
+use crate::common::{bad, pool, pool_with, route};
 
 #[test]
 fn what_is_short_of_a_map_or_a_word_is_told_with_what_to_write() {

@@ -1,20 +1,6 @@
 //! `pools[].discovery`: its forms, what is wrong with them, files of endpoints.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::check_problems as check;
+use crate::common::check_problems as check;
 use std::path::Path;
 use std::time::Duration;
 use weighbridge_config::discovery::{Discovery, Dns, ENDPOINTS_MAX, Records, read_endpoints};

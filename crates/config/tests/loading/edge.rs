@@ -1,15 +1,6 @@
 //! `cors`, `server.body_memory`, and keys that stand in the wrong place.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests are exempt")]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{bad, check_problems as check, good, load, pool, pool_with, warnings};
+use crate::common::{bad, check_problems as check, good, load, pool, pool_with, warnings};
 use weighbridge_config::masked;
 
 fn origins(list: &str) -> serde_json::Value {

@@ -3,7 +3,7 @@
 use weighbridge_config::{Config, Loaded, Problem, Problems, load_str};
 
 /// Variables that tests may use.
-pub fn env(name: &str) -> Option<String> {
+pub(crate) fn env(name: &str) -> Option<String> {
     match name {
         "KEY" => Some("sk-from-env".to_owned()),
         "PORT" => Some("9001".to_owned()),
@@ -16,12 +16,12 @@ pub fn env(name: &str) -> Option<String> {
 }
 
 /// Loads `text` under the name `t.yaml`.
-pub fn load(text: &str) -> Result<Loaded, Problems> {
+pub(crate) fn load(text: &str) -> Result<Loaded, Problems> {
     load_str("t.yaml", text, &env)
 }
 
 /// The config of a text that must be good.
-pub fn good(text: &str) -> Config {
+pub(crate) fn good(text: &str) -> Config {
     match load(text) {
         Ok(loaded) => loaded.config,
         Err(problems) => panic!("{problems}\nin\n{text}"),
@@ -29,7 +29,7 @@ pub fn good(text: &str) -> Config {
 }
 
 /// The problems of a text that must be bad.
-pub fn bad(text: &str) -> Vec<Problem> {
+pub(crate) fn bad(text: &str) -> Vec<Problem> {
     match load(text) {
         Ok(_) => panic!("accepted:\n{text}"),
         Err(problems) => problems.iter().cloned().collect(),
@@ -37,7 +37,7 @@ pub fn bad(text: &str) -> Vec<Problem> {
 }
 
 /// The warnings of a text that must be good.
-pub fn warnings(text: &str) -> Vec<String> {
+pub(crate) fn warnings(text: &str) -> Vec<String> {
     match load(text) {
         Ok(loaded) => loaded.warnings.iter().map(ToString::to_string).collect(),
         Err(problems) => panic!("{problems}\nin\n{text}"),
@@ -45,17 +45,17 @@ pub fn warnings(text: &str) -> Vec<String> {
 }
 
 /// One pool `a` with one endpoint, followed by `more`.
-pub fn pool(more: &str) -> String {
+pub(crate) fn pool(more: &str) -> String {
     format!("pools: [{{name: a, endpoints: [http://h:1]}}]\n{more}")
 }
 
 /// One pool `a` with one endpoint and the settings `more`.
-pub fn pool_with(more: &str) -> String {
+pub(crate) fn pool_with(more: &str) -> String {
     format!("pools: [{{name: a, endpoints: [http://h:1], {more}}}]\n")
 }
 
 /// Pools `a`, `b` and `c` of two endpoints each, and one route with the settings `more`.
-pub fn route(more: &str) -> String {
+pub(crate) fn route(more: &str) -> String {
     let pool =
         |name: &str| format!("  - {{name: {name}, endpoints: [http://{name}1:1, http://{name}2:1]}}\n");
     format!(
@@ -67,7 +67,7 @@ pub fn route(more: &str) -> String {
 }
 
 /// Path, message and hint of every problem.
-pub fn check_problems(text: &str, expect: &[&str]) {
+pub(crate) fn check_problems(text: &str, expect: &[&str]) {
     let line = |problem: &Problem| {
         assert!(problem.line > 0 && problem.column > 0, "{problem}");
         let path = if problem.path.is_empty() {
@@ -87,7 +87,7 @@ pub fn check_problems(text: &str, expect: &[&str]) {
 }
 
 /// Every problem as it is shown: place, path, message and hint.
-pub fn check_places(text: &str, expect: &[&str]) {
+pub(crate) fn check_places(text: &str, expect: &[&str]) {
     let got: Vec<String> = bad(text).iter().map(ToString::to_string).collect();
     let got: Vec<String> = got
         .iter()

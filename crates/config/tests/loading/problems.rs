@@ -1,21 +1,6 @@
 //! Bad files and exactly what is said of them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{bad, check_places, check_problems as check, load, pool, pool_with, route};
+use crate::common::{bad, check_places, check_problems as check, load, pool, pool_with, route};
 
 #[test]
 fn all_problems_of_a_file_are_told_at_once_in_its_order() {

@@ -1,21 +1,6 @@
 //! `scrape`, `gpu_metrics`: what is read, and what is wrong with it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{bad, good, pool_with, warnings};
+use crate::common::{bad, good, pool_with, warnings};
 use std::time::Duration;
 use weighbridge_config::scrape::Scrape;
 

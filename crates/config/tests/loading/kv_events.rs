@@ -1,20 +1,6 @@
 //! Where engines tell what they hold: what may be written, what is refused, what surprises.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{check_places, good, warnings};
+use crate::common::{check_places, good, warnings};
 use weighbridge_config::kv_events::{KvEvents, Place, Source};
 
 fn endpoint(events: &str) -> String {
@@ -52,7 +38,7 @@ fn where_events_come_from() {
 #[test]
 fn what_is_no_place_is_told() {
     let told = |events: &str, message: &str| {
-        let found = common::bad(&endpoint(events));
+        let found = crate::common::bad(&endpoint(events));
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown.len(), 1, "{shown:#?}");
         assert!(
@@ -119,7 +105,8 @@ fn a_tokenizer_is_a_file_beside_the_config() {
     let tokenizer = config.pools[0].tokenizer.clone().unwrap();
     assert!(tokenizer.path.ends_with("tokenizer.json"));
     assert!(tokenizer.chat_template.unwrap().ends_with("t.jinja"));
-    let found = common::bad("pools: [{name: a, endpoints: [http://h:1], tokenizer: {chat_template: t}}]");
+    let found =
+        crate::common::bad("pools: [{name: a, endpoints: [http://h:1], tokenizer: {chat_template: t}}]");
     assert!(found[0].to_string().contains("path"), "{found:?}");
 }
 
@@ -131,7 +118,7 @@ fn every_rank_has_a_port() {
         )
     };
     let told = |text: &str, ranks: u32| {
-        let found = common::bad(text);
+        let found = crate::common::bad(text);
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown.len(), 1, "{shown:#?}");
         assert!(
@@ -164,7 +151,7 @@ fn both(a: (&str, u32), b: (&str, u32)) -> String {
 #[test]
 fn ranks_and_overlapping_addresses_cannot_have_one_port() {
     let told = |a: (&str, u32), b: (&str, u32), message: &str| {
-        let found = common::bad(&both(a, b));
+        let found = crate::common::bad(&both(a, b));
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown.len(), 1, "{shown:#?}");
         assert!(
@@ -195,7 +182,7 @@ fn ranks_and_overlapping_addresses_cannot_have_one_port() {
 #[test]
 fn an_engine_cannot_have_the_gateways_own_port() {
     let told = |head: &str, bind: &str, ranks: u32, key: &str| {
-        let found = common::bad(&format!(
+        let found = crate::common::bad(&format!(
             "{head}pools: [{{name: a, endpoints: [{{url: http://h:1, ranks: {ranks}, kv_events: {{bind: '{bind}', replay: tcp://h:1}}}}]}}]"
         ));
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();

@@ -15,7 +15,7 @@ const NOTES: &[&str] = &[
 ];
 
 /// What is wrong with `value` by `schema`, a part of the whole schema `root`; empty if nothing.
-pub fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
+pub(crate) fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if schema == &json!(true) {
         return found;
@@ -51,7 +51,7 @@ pub fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
 }
 
 /// The schema that a reference points to.
-pub fn resolve<'a>(root: &'a Value, reference: &Value) -> &'a Value {
+pub(crate) fn resolve<'a>(root: &'a Value, reference: &Value) -> &'a Value {
     root.pointer(reference.as_str().unwrap().trim_start_matches('#'))
         .unwrap()
 }

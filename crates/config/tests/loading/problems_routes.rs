@@ -1,21 +1,6 @@
 //! Bad routes and names, and exactly what is said of them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{check_problems as check, pool, route};
+use crate::common::{check_problems as check, pool, route};
 
 #[test]
 fn names_are_unique() {

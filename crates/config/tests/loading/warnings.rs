@@ -1,21 +1,6 @@
 //! What is allowed and will surprise, exactly as it is told.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{pool, pool_with, route, warnings};
+use crate::common::{pool, pool_with, route, warnings};
 
 fn check(text: &str, expect: &[&str]) {
     let got: Vec<String> = warnings(text)

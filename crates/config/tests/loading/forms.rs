@@ -1,21 +1,6 @@
 //! What good files resolve to: short and long forms, variables, secrets, defaults by kind.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{good, load, pool, pool_with, route};
+use crate::common::{good, load, pool, pool_with, route};
 use secrecy::ExposeSecret as _;
 use sha2::{Digest as _, Sha256};
 use std::io::Write as _;
@@ -434,7 +419,7 @@ fn secrets_come_from_files_and_stay_hidden() {
     write("ca.pem", authority.cert.pem().as_bytes());
     write("weighbridge.yaml", b"keys: [{name: a, key: file:key}]\nadmin: {token: file:key}\npools: [{name: p, endpoints: ['https://h?k=sk-in-url'], api_keys: ['file:key'], tls: {ca: ca.pem}}]\n");
     let path = directory.path().join("weighbridge.yaml");
-    let loaded = weighbridge_config::load(&path, &common::env).unwrap();
+    let loaded = weighbridge_config::load(&path, &crate::common::env).unwrap();
     let config = &loaded.config;
     assert_eq!(
         config.keys[0].sha256,
@@ -476,7 +461,7 @@ fn secrets_come_from_files_and_stay_hidden() {
             "weighbridge.yaml",
             format!("pools: [{{name: p, endpoints: [http://h], api_key: 'file:{name}'}}]").as_bytes(),
         );
-        let problems = weighbridge_config::load(&path, &common::env).unwrap_err();
+        let problems = weighbridge_config::load(&path, &crate::common::env).unwrap_err();
         assert_eq!(
             problems
                 .iter()

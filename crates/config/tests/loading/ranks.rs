@@ -1,15 +1,6 @@
 //! `ranks`: one URL that is several endpoints.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests are exempt")]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{bad, good};
+use crate::common::{bad, good};
 use weighbridge_config::{Config, masked};
 use weighbridge_core::spec::Weight;
 

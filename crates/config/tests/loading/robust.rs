@@ -1,26 +1,11 @@
 //! Whatever the file holds, loading ends, and ends with a config or with problems that have a place.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
 use proptest::prelude::*;
 
 const SEEDS: &[&str] = &[
-    include_str!("../../../examples/minimal.yaml"),
-    include_str!("../../../examples/sessions.yaml"),
-    include_str!("../../../examples/full.yaml"),
+    include_str!("../../../../examples/minimal.yaml"),
+    include_str!("../../../../examples/sessions.yaml"),
+    include_str!("../../../../examples/full.yaml"),
     "pools: &p [{<<: {}, name: &n a, endpoints: [*n, 'http://[::1]:1/?q=${KEY}']}]\nroutes: [{name: r, targets: [{pool: *n, weight: 1e-3}]}]",
 ];
 
@@ -77,7 +62,7 @@ const PIECES: &[&str] = &[
 ];
 
 fn check(text: &str) {
-    match common::load(text) {
+    match crate::common::load(text) {
         Ok(loaded) => {
             // What was accepted is what the scheduler relies on, and can be shown and compared with itself.
             assert_eq!(loaded.config.fleet.check(), Ok(()));
@@ -146,7 +131,7 @@ fn large_fleets_load() {
             2000 + index / 2
         ));
     }
-    let loaded = common::load(&text).unwrap();
+    let loaded = crate::common::load(&text).unwrap();
     assert_eq!(
         (
             loaded.config.pools.len(),
@@ -162,14 +147,14 @@ fn files_that_are_no_text_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("t.yaml");
     std::fs::write(&path, b"pools:\n  - name: \xff\n").unwrap();
-    let told = weighbridge_config::load(&path, &common::env)
+    let told = weighbridge_config::load(&path, &crate::common::env)
         .unwrap_err()
         .to_string();
     assert!(
         told.ends_with("the file is not UTF-8 text; the first wrong byte is on line 2"),
         "{told}"
     );
-    let told = weighbridge_config::load(directory.path(), &common::env)
+    let told = weighbridge_config::load(directory.path(), &crate::common::env)
         .unwrap_err()
         .to_string();
     assert!(

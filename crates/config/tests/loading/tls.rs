@@ -1,21 +1,7 @@
 //! Certificates and keys that the config names: what is wrong with them is told with its place, and before the gateway
 //! trips over it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{bad, warnings};
+use crate::common::{bad, warnings};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use std::fs;
 use std::path::Path;

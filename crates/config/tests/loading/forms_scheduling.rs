@@ -1,21 +1,6 @@
 //! What good files resolve to, of what the scheduler looks at: facts, filters, pickers, presets.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-
-use common::{good, route};
+use crate::common::{good, route};
 use weighbridge_config::discovery::Discovery;
 use weighbridge_config::masked;
 use weighbridge_core::spec::{Picker, Price, RouteBy};

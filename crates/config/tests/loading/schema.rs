@@ -1,27 +1,9 @@
 //! The schema and the loader take the same keys, in both directions, and the shipped configs fit both.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "tests are exempt"
-)]
-
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "every test file uses a part of what they share"
-)]
-mod common;
-#[path = "common/schema.rs"]
-#[expect(unreachable_pub, reason = "shared by test files, as if it were a crate")]
-mod validate;
-
+use crate::validate::{faults, resolve};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use validate::{faults, resolve};
 use weighbridge_config::{Problem, load_str, schema};
 
 /// One step from a schema to a part of it.

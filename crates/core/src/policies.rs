@@ -301,7 +301,12 @@ pub struct Candidates<'a> {
     pub(crate) draw: f64,
     /// Room for a policy that ranks them; taken and put back, so that a decision allocates nothing.
     pub(crate) ranks: Option<&'a Cell<Vec<u128>>>,
+    /// The same for one that compares what prompts take at each.
+    pub(crate) lines: Option<&'a Cell<Vec<PromptLine>>>,
 }
+
+/// Seconds that a prompt takes beside its tokens, and each of these; none: nothing was measured there.
+pub(crate) type PromptLine = Option<(f64, f64)>;
 
 /// How much of the prompt is believed to be in a candidate's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

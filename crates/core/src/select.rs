@@ -18,7 +18,7 @@ use crate::endpoint::Endpoint;
 use crate::event::Only;
 use crate::explain::{Abstained, Dropped};
 use crate::ids::EndpointId;
-use crate::policies::{Cached, Candidates, Request};
+use crate::policies::{Cached, Candidates, PromptLine, Request};
 use crate::pool::Pool;
 use crate::prefix::{Matches, PrefixIndex};
 use crate::requests::Tried;
@@ -149,6 +149,8 @@ pub(crate) struct Scratch {
     endpoints: Members,
     /// Room of a policy that ranks.
     pub(crate) ranks: Cell<Vec<u128>>,
+    /// Room of one that compares what prompts take.
+    pub(crate) lines: Cell<Vec<PromptLine>>,
     /// Scores that were negative or not finite, since the start.
     pub(crate) bad_scores: u64,
 }
@@ -186,6 +188,7 @@ impl Query<'_> {
             pools: self.pools,
             draw: 0.0,
             ranks: None,
+            lines: None,
         }
     }
 

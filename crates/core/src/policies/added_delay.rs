@@ -3,7 +3,7 @@
 //! A greedy step of minimising the sum of all delays: what is compared is by how much a request raises it here or there, as in
 //! routing by marginal delay (R. Gallager, IEEE Transactions on Communications 25(1), 1977), not only how long it waits itself.
 
-use super::{Candidate, Candidates, Home, Request, Scorer, ScorerConfig, unseen};
+use super::{Candidate, Candidates, Home, PromptLine, Request, Scorer, ScorerConfig, unseen};
 use crate::explain::Abstained;
 use crate::work::Needs;
 use schemars::JsonSchema;
@@ -120,15 +120,19 @@ struct Usual {
 }
 
 impl Usual {
-    fn of(request: &Request<'_>, candidates: &Candidates<'_>) -> Self {
+    /// Fills `lines` with those of the candidates.
+    fn of(request: &Request<'_>, candidates: &Candidates<'_>, lines: &mut Vec<PromptLine>) -> Self {
         let now = candidates.now();
         let (mut running, mut arrivals, mut each, mut measured) = (0.0, 0.0, 0.0, 0.0);
         let mut untried = (f64::INFINITY, f64::INFINITY);
+        lines.clear();
         for endpoint in candidates.endpoints() {
             let engine = &endpoint.engine;
             running += engine.running(now);
             arrivals += engine.arrivals(now);
-            if let Some(line) = engine.prompt_line(now, &candidates.pools[endpoint.pool_at].means) {
+            let line = engine.prompt_line(now, &candidates.pools[endpoint.pool_at].means);
+            lines.push(line);
+            if let Some(line) = line {
                 each += line.1;
                 measured += 1.0;
                 untried = (line.0.min(untried.0), line.1.min(untried.1));
@@ -161,12 +165,12 @@ impl AddedDelay {
     fn seconds(
         &self,
         request: &Request<'_>,
-        (place, candidate): (usize, &Candidate<'_>),
+        (place, candidate, line): (usize, &Candidate<'_>, PromptLine),
         (candidates, usual): (&Candidates<'_>, &Usual),
     ) -> f64 {
         let now = candidates.now();
         let (engine, means) = (candidate.engine, candidate.learned.means());
-        let (fixed, each) = engine.prompt_line(now, means).unwrap_or(usual.untried);
+        let (fixed, each) = line.unwrap_or(usual.untried);
         let mut own = engine.uncached(now, (request.work, candidate.cached), means);
         if let (Some((home, unseen)), Some(work)) = (usual.home, request.work) {
             // Two requests of late decide: at home it is unless both were our own, and what is known holds unless neither was.
@@ -196,12 +200,16 @@ impl Scorer for AddedDelay {
         candidates: &Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
-        let usual = Usual::of(request, candidates);
+        let mut lines = candidates.lines.map(std::cell::Cell::take).unwrap_or_default();
+        let usual = Usual::of(request, candidates, &mut lines);
         for (place, score) in scores.iter_mut().enumerate() {
             let candidate = candidates.get(place);
-            let seconds = self.seconds(request, (place, &candidate), (candidates, &usual));
+            let seconds = self.seconds(request, (place, &candidate, lines[place]), (candidates, &usual));
             // Slots of an endpoint that has just come back are counted as filled, see `state`.
             *score = 1.0 / (0.001 + seconds + candidate.penalty * RAMPED);
+        }
+        if let Some(kept) = candidates.lines {
+            kept.set(lines);
         }
         Ok(None)
     }

@@ -51,6 +51,7 @@ fn score(query: &Query<'_>, scratch: &mut Scratch, draw: f64) -> Option<(usize, 
             cached: &scratch.cached,
             draw,
             ranks: Some(&scratch.ranks),
+            lines: Some(&scratch.lines),
             ..query.candidates(&scratch.live)
         };
         let raw = &mut scratch.raw[start..];

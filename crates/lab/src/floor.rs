@@ -15,6 +15,7 @@
 //! terms only those count that the tokens themselves cause; over several iterations the dense layers are taken at the mean
 //! number of tokens, which is the least that a convex function can give (Jensen 1906).
 
+use crate::workloads::Slice;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -52,6 +53,26 @@ impl Floor {
         Self {
             ttft_mean: all.iter().map(|one| one.ttft_mean).sum::<f64>() / count,
             ttft_p90: all.iter().map(|one| one.ttft_p90).sum::<f64>() / count,
+        }
+    }
+}
+
+/// The floors of a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Floors {
+    /// On the slice that was tuned on.
+    pub tuned: Floor,
+    /// On the other.
+    pub held: Floor,
+}
+
+impl Floors {
+    /// The one on a slice.
+    #[must_use]
+    pub fn on(&self, slice: Slice) -> &Floor {
+        match slice {
+            Slice::Tuned => &self.tuned,
+            Slice::Held => &self.held,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! All rules on the cases: yardsticks are tuned on one slice, and the tuned ones tried on the other beside the product's rules.
 
+use crate::floor::{Floor, Floors};
 use crate::rules;
 use crate::trial::{Outcome, Rule, Stage, TrialError};
 use crate::tuning::{self, Picked};
@@ -10,7 +11,7 @@ use std::num::NonZeroUsize;
 use weighbridge_sim::parallel;
 
 /// Each figure is the mean over these.
-pub const SEEDS: [u64; 1] = [1];
+pub const SEEDS: [u64; 3] = [1, 2, 3];
 
 /// What is run, and on how many threads.
 #[derive(Clone, Debug)]
@@ -103,6 +104,9 @@ pub struct Contest {
     pub shared: bool,
     /// Gateways.
     pub replicas: u32,
+    /// The least that any rule can reach; none: outcomes of a lab that did not know it.
+    #[serde(default)]
+    pub floors: Option<Floors>,
     /// The rules: the product's, then the yardsticks by family.
     pub entries: Vec<Entry>,
 }
@@ -163,8 +167,21 @@ pub fn contest(scope: &Scope, case: &Case) -> Result<Contest, TrialError> {
         case: case.name.to_owned(),
         shared: case.shared,
         replicas: case.replicas,
+        floors: Some(Floors {
+            tuned: floor(scope, (case, Slice::Tuned))?,
+            held: floor(scope, (case, Slice::Held))?,
+        }),
         entries,
     })
+}
+
+/// The least that any rule can reach on a slice, the mean over the seeds.
+fn floor(scope: &Scope, (case, slice): (&Case, Slice)) -> Result<Floor, TrialError> {
+    let mut all = Vec::with_capacity(scope.seeds.len());
+    for &seed in &scope.seeds {
+        all.push(Stage::new(case, &scope.bench, (slice, seed))?.floor());
+    }
+    Ok(Floor::mean(&all))
 }
 
 fn entry(rule: &Rule, tuned: Outcome) -> Entry {

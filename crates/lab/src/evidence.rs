@@ -1,6 +1,7 @@
 //! Everything that the documents say of rules, from runs to text.
 
 mod chart;
+mod most;
 pub mod page;
 mod presets;
 mod stands_for;

@@ -171,8 +171,36 @@ fn mean(contests: &[Contest], slice: Slice) -> Gate {
             "Mean TTFT is 30 % below the best yardstick's on two workloads with shared prefixes ({})",
             said(slice)
         ),
-        measured: format!("on {reached}; the least: {}", least.join(", ")),
+        measured: format!(
+            "on {reached}; the least: {}{}",
+            least.join(", "),
+            out_of_reach(&shared, slice)
+        ),
         met: reached >= MEAN_WORKLOADS,
+    }
+}
+
+/// Share of the best rival's mean time to the first token below which no rule comes.
+#[must_use]
+pub fn least_share(contest: &Contest, slice: Slice) -> Option<f64> {
+    let (_, least) = least_mean(contest, slice)?;
+    Some(contest.floors?.on(slice).ttft_mean / least)
+}
+
+/// The cases in which no rule can be as far below the best rival as is asked, and how far one could be.
+fn out_of_reach(contests: &[Contest], slice: Slice) -> String {
+    let beyond = contests.iter().filter_map(|contest| {
+        let share = least_share(contest, slice).filter(|share| *share > MEAN)?;
+        Some(format!("{} ({} at most)", contest.case, change(share)))
+    });
+    let beyond: Vec<String> = beyond.collect();
+    match beyond.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; out of any rule's reach on {}: {}",
+            beyond.len(),
+            beyond.join(", ")
+        ),
     }
 }
 
@@ -245,6 +273,7 @@ fn median(capacity: &Capacity) -> Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::floor::{Floor, Floors};
     use crate::tuning::samples::entry;
 
     /// A case with `auto` and the rivals; figures: p90, mean, goodput.
@@ -259,6 +288,7 @@ mod tests {
             case: case.to_owned(),
             shared: true,
             replicas: 1,
+            floors: None,
             entries,
         }
     }
@@ -339,6 +369,29 @@ mod tests {
         let mut alone = cases(0.7);
         alone[0].shared = false;
         assert!(!mean(&alone, Slice::Held).met, "only shared prefixes count");
+    }
+
+    #[test]
+    fn the_mean_s_gate_names_the_cases_in_which_no_rule_can_reach_it() {
+        let floors = |ttft_mean| {
+            let floor = Floor {
+                ttft_mean,
+                ttft_p90: 0.0,
+            };
+            let held = Floor::default();
+            Some(Floors { tuned: floor, held })
+        };
+        let rivals = [("slow", [1.0, 9.0, 0.5]), ("best", [1.0, 1.0, 0.5])];
+        let mut cases = ["a", "b", "c"].map(|case| contest(case, [1.0, 0.95, 0.5], &rivals));
+        cases[0].floors = floors(0.71);
+        cases[1].floors = floors(0.69);
+        let measured = |slice| mean(&cases, slice).measured;
+        let all = "on 0; the least: a −5.0 %, b −5.0 %, c −5.0 %";
+        assert_eq!(
+            measured(Slice::Tuned),
+            format!("{all}; out of any rule's reach on 1: a (−29 % at most)")
+        );
+        assert_eq!(measured(Slice::Held), all);
     }
 
     #[test]

@@ -118,6 +118,7 @@ mod tests {
             case: "x".into(),
             shared: true,
             replicas: 1,
+            floors: None,
             entries: vec![
                 entry(("", "auto"), [0.1, 0.1, 1.0]),
                 entry((ROUND_ROBIN, "turn"), [9.0, 9.0, 0.1]),

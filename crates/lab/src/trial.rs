@@ -1,5 +1,6 @@
 //! One rule on one workload with one seed.
 
+use crate::floor::{Floor, floors};
 use crate::workloads::{Bench, Case, CaseError, Slice};
 use crate::yardsticks::Yardstick;
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::policies::Policies;
 use weighbridge_sim::drive::{Chooser, Setup, run};
+use weighbridge_sim::outcome::Run;
 use weighbridge_sim::report::{Objectives, Summary};
 use weighbridge_sim::workload::Workload;
 
@@ -121,6 +123,28 @@ impl Stage {
     /// # Errors
     /// A bug of the lab or the simulator.
     pub fn run(&self, rule: &Rule) -> Result<Outcome, TrialError> {
+        let run = self.records(rule)?;
+        let summary = Summary::of(&run, &self.workload, &Objectives::default());
+        Ok(Outcome::of(&summary))
+    }
+
+    /// The least that any rule can reach that answers all requests.
+    #[must_use]
+    pub fn floor(&self) -> Floor {
+        Floor::of(self.floors().into_iter().flatten())
+    }
+
+    /// The least time to the first token of each request; none of those that no engine takes.
+    #[must_use]
+    pub fn floors(&self) -> Vec<Option<Duration>> {
+        floors(&self.workload, &self.setup)
+    }
+
+    /// Runs it under a rule: what came of each request.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run).
+    pub fn records(&self, rule: &Rule) -> Result<Run, TrialError> {
         let mut setup = self.setup.clone();
         let chooser = match rule {
             Rule::Yardstick(yardstick) => {
@@ -141,9 +165,7 @@ impl Stage {
                 Chooser::Scheduler
             }
         };
-        let run = run(&setup, &self.workload, chooser, &mut |_| {})?;
-        let summary = Summary::of(&run, &self.workload, &Objectives::default());
-        Ok(Outcome::of(&summary))
+        Ok(run(&setup, &self.workload, chooser, &mut |_| {})?)
     }
 }
 

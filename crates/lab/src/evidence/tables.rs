@@ -1,7 +1,7 @@
 //! The evidence as tables in Markdown.
 
 use super::presets::Figure;
-use super::{Evidence, presets};
+use super::{Evidence, most, presets};
 use crate::contest::{Contest, Entry, SEEDS};
 use crate::gates::{self, Gate};
 use crate::numbers::{NOTHING, change, percent, three};
@@ -16,6 +16,7 @@ pub(super) fn section(evidence: &Evidence) -> String {
     let mut text = format!("\n\n{}\n", introduction());
     let _ = writeln!(text, "### Gates\n\n{}", gates(&evidence.gates));
     let _ = writeln!(text, "{}", beside_yardsticks(evidence));
+    text.push_str(&most::tables(&evidence.contests));
     for all in &evidence.sensitivities {
         let _ = writeln!(text, "{}", settings(all));
     }
@@ -36,7 +37,12 @@ pub(super) fn section(evidence: &Evidence) -> String {
 
 /// Gates and the tables of all cases, for a terminal.
 pub(super) fn summary(evidence: &Evidence) -> String {
-    format!("{}\n{}", beside_yardsticks(evidence), gates(&evidence.gates))
+    format!(
+        "{}\n{}{}",
+        beside_yardsticks(evidence),
+        most::tables(&evidence.contests),
+        gates(&evidence.gates)
+    )
 }
 
 fn introduction() -> String {

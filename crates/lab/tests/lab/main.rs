@@ -11,4 +11,5 @@
 )]
 
 mod documents;
+mod floor;
 mod quick;

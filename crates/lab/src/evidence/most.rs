@@ -1,0 +1,109 @@
+//! How much any rule could gain over the best yardstick.
+
+use crate::contest::Contest;
+use crate::gates;
+use crate::numbers::{change, three};
+use crate::rules::AUTO;
+use crate::workloads::Slice;
+use std::fmt::Write;
+
+const ABOUT: &str = "\
+No rule gives a lower time to the first token than the *floor*: that of each request alone on an idle engine of the fleet's fastest kind whose
+cache holds whatever a request with the same beginning can have left there by then, and that waits for nothing but what such a
+request still computes. Loads, queues, the size of caches and what goes wrong are left out, so the floor is mostly out of reach. *At most* is its distance
+from the best yardstick, the most that any rule can gain there; it holds for rules that answer all requests.
+";
+
+/// The tables, one for each slice; empty where no floor is known.
+pub(super) fn tables(contests: &[Contest]) -> String {
+    let mut text = String::new();
+    for slice in [Slice::Held, Slice::Tuned] {
+        let rows: Vec<String> = contests
+            .iter()
+            .filter_map(|contest| row(contest, slice))
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = write!(
+            text,
+            "### The most that any rule can gain, {}\n\n{}\
+             | case | mean TTFT: floor | best yardstick | at most | `auto` | its gain | p90 TTFT: floor | best yardstick | at most | `auto` | its gain |\n\
+             |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+            slice.name(),
+            match text.is_empty() {
+                true => format!("{ABOUT}\n"),
+                false => String::new(),
+            }
+        );
+        for row in rows {
+            let _ = writeln!(text, "{row}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn row(contest: &Contest, slice: Slice) -> Option<String> {
+    let floor = contest.floors?;
+    let floor = floor.on(slice);
+    let auto = contest.product(AUTO)?.on(slice)?;
+    let (_, mean) = gates::least_mean(contest, slice)?;
+    let p90 = contest
+        .yardsticks()
+        .filter_map(|entry| Some(entry.on(slice)?.ttft_p90))
+        .min_by(f64::total_cmp)?;
+    let beside = |floor: f64, best: f64, auto: f64| {
+        format!(
+            "{} | {} | {} | {} | {}",
+            three(floor),
+            three(best),
+            change(floor / best),
+            three(auto),
+            change(auto / best)
+        )
+    };
+    Some(format!(
+        "| {} | {} | {} |",
+        contest.case,
+        beside(floor.ttft_mean, mean, auto.ttft_mean),
+        beside(floor.ttft_p90, p90, auto.ttft_p90)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floor::{Floor, Floors};
+    use crate::tuning::samples::entry;
+
+    #[test]
+    fn the_floor_and_auto_stand_beside_the_best_of_the_yardsticks() {
+        let floor = |ttft_mean, ttft_p90| Floor { ttft_mean, ttft_p90 };
+        let mut contest = Contest {
+            case: "x".into(),
+            shared: true,
+            replicas: 1,
+            floors: Some(Floors {
+                tuned: floor(0.5, 1.0),
+                held: floor(0.25, 1.5),
+            }),
+            entries: vec![
+                entry(("", AUTO), [1.8, 0.9, 1.0]),
+                entry(("a", "soon"), [2.0, 3.0, 0.1]),
+                entry(("b", "mostly soon"), [9.0, 1.0, 0.2]),
+            ],
+        };
+        let text = tables(std::slice::from_ref(&contest));
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| x ")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| x | 0.250 | 1.00 | −75 % | 0.900 | −10 % | 1.50 | 2.00 | −25 % | 1.80 | −10 % |",
+                "| x | 0.500 | 1.00 | −50 % | 0.900 | −10 % | 1.00 | 2.00 | −50 % | 1.80 | −10 % |",
+            ]
+        );
+        contest.floors = None;
+        assert_eq!(tables(&[contest]), "", "nothing is said without floors");
+    }
+}

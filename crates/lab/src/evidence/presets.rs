@@ -266,6 +266,7 @@ mod tests {
             case: case.to_owned(),
             shared: true,
             replicas: 1,
+            floors: None,
             entries: rules
                 .iter()
                 .map(|(rule, figures)| entry(("", rule), *figures))

@@ -181,6 +181,7 @@ fn presets(instead: &dyn Fn(Preset) -> Policies) -> Vec<Beside> {
             case: case.name.to_owned(),
             shared: case.shared,
             replicas: case.replicas,
+            floors: None,
             entries: entries.collect(),
         }
     };

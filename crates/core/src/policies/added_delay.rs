@@ -30,7 +30,8 @@ Two requests with the same new prefix go to one endpoint, unless so many wait th
 
 **Right** as the one policy of a route; preset `auto` is this one with `overload`. It needs nothing of the engines but their answers: where their
 metrics tell of requests of others, these count; where nobody has any of a prompt, or prompts are not known, it is least
-work; where nothing was measured yet, all engines are taken to be equally fast. **Wrong** where the first token does not matter, as for batches overnight (`batch_packing`), and where requests are
+work; where nothing was measured yet, all engines are taken to be equally fast. Of answers in one piece it is not
+told what of their time the prompt took: where no stream came of late they show which engine is the slower one, by all that they took. **Wrong** where the first token does not matter, as for batches overnight (`batch_packing`), and where requests are
 to stay by a rule and not by what it saves (`session_affinity`).
 
 Where an engine says how many tokens it found cached, beliefs are corrected by as much as they were wrong of late.

@@ -41,11 +41,10 @@ impl Preset {
         let mut policies = match self {
             // What a request costs everybody, in seconds, weighs a cached prefix against a queue without a knob.
             Self::Auto => added_delay(added_delay::Config::default()),
-            // The first token is what people wait for, so the times of the tokens after it count for little, and those who come for
-            // more. Not for nothing: a prompt that is cached at one engine would go there however many it answers.
+            // The first token is what people wait for, so the times of the tokens after it count for little. Not for nothing: a prompt
+            // that is cached at one engine would go there however many it answers.
             Self::Chat => added_delay(added_delay::Config {
                 answers: 0.1,
-                arrivals: 3.0,
                 ..added_delay::Config::default()
             }),
             // Nearly all of a long prompt was there before. Where two places cost about the same, the one that has more of it is right

@@ -110,6 +110,7 @@ impl PrefixIndex {
     /// Changes the limits; what is above them is forgotten.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = Self::new(limits).limits;
+        self.lost.limit(self.limits.bytes_max);
         self.make_room(0);
     }
 
@@ -329,7 +330,7 @@ impl PrefixIndex {
         // their holders.
         let copies = self.runs.holders().min(self.limits.bytes_max / 512);
         let lines = blocks / 2 + 64 + copies;
-        let most = self.limits.bytes_max.saturating_sub(self.lost.bytes());
+        let most = self.limits.bytes_max.saturating_sub(self.lost.bytes_max());
         while self.runs.spare(most) < lines {
             let [learned, exact] = [Kind::Learned, Kind::Exact].map(|kind| self.runs.oldest(kind));
             let kind = match (learned, exact) {

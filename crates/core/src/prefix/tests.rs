@@ -451,3 +451,42 @@ fn events_tell_of_regret_too() {
     index.removed(0, &chain(&[(3, 10)]));
     assert!(index.regret(0) > 0.8, "what it did not have is not forgotten");
 }
+
+/// What was learned before is not charged to who comes after.
+#[test]
+fn a_newcomer_inherits_no_ghosts() {
+    let mut index = unlimited();
+    index.set_capacity(0, Some(100));
+    (0..100).for_each(|round| index.store(0, &chain(&[(round, 10)]), at(round)));
+    index.cleared(0);
+    (1000..1100).for_each(|round| index.store(0, &chain(&[(round, 10)]), at(round)));
+    // Another one is asked for what the first had lost.
+    (0..100).for_each(|round| index.store(1, &chain(&[(round, 10)]), at(round)));
+    assert_eq!(index.regret(0), 0.0);
+}
+
+/// Ghosts come when memory is full, and their part of it was kept free.
+#[test]
+fn memory_stays_below_its_limit_when_caches_turn_out_small() {
+    let limit = |bytes_max| Limits {
+        bytes_max,
+        idle_max: None,
+    };
+    let mut fresh = PrefixIndex::new(limit(1 << 20));
+    let mut changed = PrefixIndex::new(limit(256 << 20));
+    changed.set_limits(limit(1 << 20));
+    for index in [&mut fresh, &mut changed] {
+        let prompts = |from: u64| (from..from + 3000).map(|name| chain(&[(name, 30)]));
+        for prompt in prompts(0) {
+            index.store(0, &prompt, Time::ZERO);
+        }
+        assert!(index.bytes() > 900 << 10, "it is full: {}", index.bytes());
+        index.set_capacity(0, Some(index.held_by(0) - 100));
+        assert!(index.bytes() <= 1 << 20, "{}", index.bytes());
+        for prompt in prompts(5000) {
+            index.store(1, &prompt, Time::ZERO);
+        }
+        assert!(index.bytes() <= 1 << 20, "{}", index.bytes());
+        assert!(index.blocks() > 30_000, "{}", index.blocks());
+    }
+}

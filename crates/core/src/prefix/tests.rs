@@ -490,3 +490,30 @@ fn memory_stays_below_its_limit_when_caches_turn_out_small() {
         assert!(index.blocks() > 30_000, "{}", index.blocks());
     }
 }
+
+/// Prompts that begin alike share a run, of which each holder has its part.
+#[test]
+fn what_one_has_of_a_shared_run_it_loses_alone() {
+    let mut index = unlimited();
+    index.set_capacity(0, Some(100));
+    // Another has the beginning of each, and nothing else.
+    for round in 0..200 {
+        let prompt = chain(&[(round % 20, 20)]);
+        index.store(0, &prompt, at(round));
+        index.store(1, &prompt[..2], at(round));
+    }
+    assert!(index.regret(0) > 0.8, "{}", index.regret(0));
+    assert_eq!(index.regret(1), 0.0);
+}
+
+/// A run that some blocks are gone from remembers their hashes.
+#[test]
+fn events_of_blocks_inside_a_run_tell_of_regret() {
+    let mut index = unlimited();
+    for round in 0..200 {
+        let prompt = chain(&[(round % 20, 60)]);
+        index.stored(0, None, &prompt);
+        index.removed(0, &prompt[..20]);
+    }
+    assert!(index.regret(0) > 0.8, "{}", index.regret(0));
+}

@@ -217,3 +217,21 @@ fn factors_out_of_range_are_named() {
     );
     assert_eq!(Config::default().check(), Ok(()));
 }
+
+#[test]
+fn what_engines_no_longer_tell_of_others_does_not_count() {
+    let mut stage = stage(2, computing());
+    stage.work = Some(prompt(10, 1000));
+    let alone = seconds(&stage);
+    for place in 0..2 {
+        let reading = Reading {
+            running: Some(8),
+            waiting: Some(0),
+            ..Reading::default()
+        };
+        stage.read(place, reading);
+    }
+    assert_ne!(seconds(&stage), alone, "one of them is its home");
+    stage.pass(60_000);
+    assert_eq!(seconds(&stage), alone);
+}

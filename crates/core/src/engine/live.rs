@@ -103,6 +103,7 @@ impl Live {
         (speed, means): (&mut Speed, &mut Means),
     ) {
         self.failures.add(now, 0.0);
+        means.untold.add(now, f64::from(u8::from(sent.first.is_none())));
         let took = seconds(now.since(sent.at));
         self.total.add(now, took);
         means.total.add(now, took);

@@ -235,3 +235,29 @@ fn what_engines_no_longer_tell_of_others_does_not_count() {
     stage.pass(60_000);
     assert_eq!(seconds(&stage), alone);
 }
+
+/// Of answers in one piece no first token is told, so that nothing says how long prompts and answers take.
+#[test]
+fn where_answers_come_in_one_piece_it_is_least_work() {
+    let mut stage = Stage::new(4, |policies| policies.added_delay = Some(Config::default()));
+    stage.work = Some(prompt(10, 1000));
+    let (mut sent, mut under_way) = ([0; 4], std::collections::VecDeque::new());
+    for number in 0..2000 {
+        let (request, place) = stage.send();
+        under_way.push_back(request);
+        if number >= 200 {
+            sent[place] += 1;
+        }
+        stage.pass(50);
+        if under_way.len() > 100 {
+            let spent = Spent {
+                prompt: 10_000,
+                cached: None,
+                output: 100,
+            };
+            stage.end(under_way.pop_front().unwrap(), Outcome::Complete, Some(spent));
+        }
+    }
+    // All have the one prompt that there is.
+    assert!(sent.iter().all(|count| (440..=460).contains(count)), "{sent:?}");
+}

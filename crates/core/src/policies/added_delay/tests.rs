@@ -147,9 +147,9 @@ fn prompts_that_wait_cost_what_each_takes() {
     assert!(near(&seconds(&stage), &[0.84, 0.21]), "{:?}", seconds(&stage));
 }
 
-/// New prompts go where caches have room for them, though it takes longer there.
-#[test]
-fn what_is_displaced_and_asked_for_again_costs() {
+/// Two engines with caches of four prompts, of which the first is the faster one and has lost over and over what it was asked
+/// for; and a new prompt.
+fn thrashing() -> Stage {
     let mut stage = Stage::new(2, |policies| policies.added_delay = Some(computing()));
     stage.served(0, (1000, 51), (900, 20));
     stage.served(1, (1000, 51), (1000, 20));
@@ -174,7 +174,30 @@ fn what_is_displaced_and_asked_for_again_costs() {
     }
     stage.pass(3_600_000);
     stage.work = Some(new(99));
+    stage
+}
+
+/// New prompts go where caches have room for them, though it takes longer there.
+#[test]
+fn what_is_displaced_and_asked_for_again_costs() {
+    let stage = thrashing();
     assert_eq!(stage.winner(), 1, "{:?}", seconds(&stage));
+}
+
+/// One that starts again has lost nothing yet.
+#[test]
+fn an_engine_that_starts_again_displaces_nothing() {
+    let mut stage = thrashing();
+    let before = seconds(&stage)[0];
+    let request = stage.busy(0, 1)[0];
+    stage.end(request, Outcome::Refused, None);
+    stage.pass(3_600_000);
+    assert!(
+        seconds(&stage)[0] < 0.5 * before,
+        "{before} {:?}",
+        seconds(&stage)
+    );
+    assert_eq!(stage.winner(), 0);
 }
 
 /// Where engines say that others send there too, whoever owns the prompt's head is taken to have it.

@@ -127,7 +127,11 @@ fn beliefs_are_corrected_by_what_engines_say() {
     };
     stage.end(request, Outcome::Complete, Some(spent));
     let after = seconds(&stage);
-    assert!(before[0] < 0.01 && after[0] > 0.3, "{before:?} {after:?}");
+    // Half of what it is elsewhere, and what a prompt takes besides.
+    assert!(
+        before[0] < 0.01 && after[0] > 0.5 * after[1],
+        "{before:?} {after:?}"
+    );
 }
 
 /// Prompts that are believed cached have next to no tokens, and yet each takes its time.

@@ -134,6 +134,27 @@ fn beliefs_are_corrected_by_what_engines_say() {
     );
 }
 
+/// The gateway estimates tokens, and the engine counts them: a quarter too many do not make a fifth of what is cached uncached.
+#[test]
+fn beliefs_hold_where_tokens_are_counted_otherwise() {
+    let mut stage = stage(2, computing());
+    let asked = prompt(5, 250);
+    stage.holds(0, &asked);
+    stage.work = Some(asked);
+    let request = stage.busy(0, 1)[0];
+    stage.pass(10);
+    stage.first_token(request);
+    let spent = Spent {
+        prompt: 1000,
+        cached: Some(999),
+        output: 1,
+    };
+    stage.end(request, Outcome::Complete, Some(spent));
+    let seconds = seconds(&stage);
+    // A prompt takes 10 ms besides; 250 tokens take as much again.
+    assert!((0.01..0.0101).contains(&seconds[0]), "{seconds:?}");
+}
+
 /// Prompts that are believed cached have next to no tokens, and yet each takes its time.
 #[test]
 fn prompts_that_wait_cost_what_each_takes() {

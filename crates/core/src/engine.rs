@@ -363,6 +363,7 @@ impl Load {
             first: self.first,
             prefill: self.prefill,
             cached: self.cached,
+            prompt: self.cached.saturating_add(self.uncached),
             facts: self.facts,
         }
     }

@@ -102,6 +102,8 @@ pub struct Means {
     pub held: Share,
     /// Tokens of an answer a second, of a request.
     pub decode: Rate,
+    /// Share of the answers whose first token was not told of, as those that come in one piece.
+    pub untold: Average,
     /// Requests at an endpoint as its engine tells, and own ones there at that moment.
     pub told: Average,
     /// See [`Self::told`].

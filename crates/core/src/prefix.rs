@@ -110,6 +110,7 @@ impl PrefixIndex {
     /// Changes the limits; what is above them is forgotten.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = Self::new(limits).limits;
+        self.lost.limit(self.limits.bytes_max);
         self.make_room(0);
     }
 
@@ -219,9 +220,11 @@ impl PrefixIndex {
     /// A holder that has `held` blocks loses these of a run for want of room.
     fn note_lost(&mut self, (holder, held): (u32, u32), (node, mut gone): (u32, u64)) {
         let pool = &self.runs.pool;
-        let last = node::holders(pool, node) == 1;
+        let others = node::union_but(pool, node, holder);
         while gone != 0 {
-            let hash = node::hash(pool, node, gone.trailing_zeros() as usize);
+            let at = gone.trailing_zeros();
+            let last = others >> at & 1 == 0;
+            let hash = node::hash(pool, node, at as usize);
             self.lost.forgotten((holder, held), hash, last);
             gone &= gone - 1;
         }
@@ -278,13 +281,26 @@ impl PrefixIndex {
         while at < blocks.len() {
             let rest = &blocks[at..];
             let (node, from, count) = match self.runs.find(Kind::Exact, rest[0]) {
-                Some((node, from)) => (node, from, node::matched(&self.runs.pool, (node, from), rest)),
+                Some(place) => self.match_exact(place, rest),
                 None => self.lay_exact(last, rest),
             };
             self.path.push((node, node::first(count) << from));
             last = Some((node, from + count - 1));
             at += count;
         }
+    }
+
+    /// Blocks of a run that are stored again. Where nobody had them any more, the run has a hole there.
+    fn match_exact(&mut self, (node, from): (u32, usize), blocks: &[BlockHash]) -> (u32, usize, usize) {
+        let pool = &self.runs.pool;
+        let count = node::matched(pool, (node, from), blocks);
+        let mut holes = !(node::union(pool, node) >> from) & node::first(count);
+        while holes != 0 {
+            let at = holes.trailing_zeros() as usize;
+            self.lost.asked_for(&blocks[at..=at]);
+            holes &= holes - 1;
+        }
+        (node, from, count)
     }
 
     /// Lays down the blocks that are not known, up to the first that is: after `last` where that ends its run.
@@ -329,7 +345,7 @@ impl PrefixIndex {
         // their holders.
         let copies = self.runs.holders().min(self.limits.bytes_max / 512);
         let lines = blocks / 2 + 64 + copies;
-        let most = self.limits.bytes_max.saturating_sub(self.lost.bytes());
+        let most = self.limits.bytes_max.saturating_sub(self.lost.bytes_max());
         while self.runs.spare(most) < lines {
             let [learned, exact] = [Kind::Learned, Kind::Exact].map(|kind| self.runs.oldest(kind));
             let kind = match (learned, exact) {

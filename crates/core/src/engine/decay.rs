@@ -199,6 +199,10 @@ const SPREAD_MIN: f64 = 1e-3;
 /// where the samples do not tell. More than once: where waiting and computing cannot be told apart, tokens that are too cheap let queues grow.
 const DEAREST: f64 = 4.0;
 
+/// Tokens that a pass of an engine computes in about the time that it takes for one: what samples of fewer took says nothing of
+/// so many times as many. Where all of a prompt but a token is cached again and again, that one would cost as much as a pass.
+const PASS: f64 = 256.0;
+
 /// Seconds as a straight line over tokens, fitted by least squares to samples that forget.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line {
@@ -249,16 +253,16 @@ impl Line {
         let spread = weight * squares - tokens * tokens;
         let joint = weight * products - tokens * seconds;
         // Where longer prompts did not take longer all of it, unless that is what samples of few tokens took besides.
-        let (over, under) = if spread <= SPREAD_MIN * weight * squares || joint <= 0.0 {
-            (DEAREST * products, squares)
+        let (over, under, most) = if spread <= SPREAD_MIN * weight * squares || joint <= 0.0 {
+            (DEAREST * products, squares, tokens.max(PASS * weight))
         } else {
-            (joint, spread)
+            (joint, spread, tokens)
         };
         // Never more than all of it.
-        let each = if over * tokens <= seconds * under {
+        let each = if over * most <= seconds * under {
             over / under
         } else {
-            seconds / tokens
+            seconds / most
         };
         Some((((seconds - each * tokens) / weight).max(0.0), each))
     }

@@ -45,8 +45,9 @@ pub(super) struct Sent {
     pub(super) first: Option<Time>,
     /// Prompt tokens to be computed.
     pub(super) prefill: u32,
-    /// Prompt tokens that are believed cached.
+    /// Prompt tokens that are believed cached, and all that were known.
     pub(super) cached: u32,
+    pub(super) prompt: u32,
     pub(super) facts: Option<Facts>,
 }
 
@@ -105,6 +106,7 @@ impl Live {
         (speed, means): (&mut Speed, &mut Means),
     ) {
         self.failures.add(now, 0.0);
+        means.untold.add(now, f64::from(u8::from(sent.first.is_none())));
         let took = seconds(now.since(sent.at));
         self.total.add(now, took);
         means.total.add(now, took);
@@ -113,7 +115,10 @@ impl Live {
         };
         means.output.add(now, f64::from(spent.output));
         if let (Some(cached), 1..) = (spent.cached, sent.cached) {
-            let (believed, held) = (f64::from(sent.cached), f64::from(cached.min(sent.cached)));
+            // The engine may count more tokens in a prompt than were estimated, or fewer.
+            let scale = f64::from(sent.prompt) / f64::from(spent.prompt.max(1));
+            let believed = f64::from(sent.cached);
+            let held = (f64::from(cached) * scale).min(believed);
             speed.held.add(now, believed, held);
             means.held.add(now, believed, held);
         }

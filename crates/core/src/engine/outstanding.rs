@@ -121,6 +121,16 @@ impl Engine {
         prefill / pace.prefill + decode / (usual_batch(means) * pace.answer)
     }
 
+    /// Seconds of the answers still to come of own requests there whose first token will not be told of, as far as answers
+    /// of late came without: such requests seem to wait to their end, however few tokens of their prompts are to be computed.
+    #[must_use]
+    pub fn untold(&self, now: Time, means: &Means) -> f64 {
+        match means.untold.mean() {
+            Some(share) if share > 0.0 => share * super::count(self.expected) / self.decode_rate(now, means),
+            _ => 0.0,
+        }
+    }
+
     /// Tokens of answers still to come, of own requests at `rate` tokens a second each, and of others.
     fn decode_of(&self, now: Time, (queue, rate): (&Queue, f64), means: &Means) -> f64 {
         let mut left = super::count(self.expected);

@@ -30,8 +30,9 @@ Two requests with the same new prefix go to one endpoint, unless so many wait th
 
 **Right** as the one policy of a route; preset `auto` is this one with `overload`. It needs nothing of the engines but their answers: where their
 metrics tell of requests of others, these count; where nobody has any of a prompt, or prompts are not known, it is least
-work; where nothing was measured yet, all engines are taken to be equally fast. Of answers in one piece it is not
-told what of their time the prompt took: where no stream came of late they show which engine is the slower one, by all that they took. **Wrong** where the first token does not matter, as for batches overnight (`batch_packing`), and where requests are
+work; where nothing was measured yet, all engines are taken to be equally fast. Answers in one piece tell of no first token: where no
+stream came of late, all that they took shows which engine is the slower one, and answers still to come count as in `least_work`.
+**Wrong** where the first token does not matter, as for batches overnight (`batch_packing`), and where requests are
 to stay by a rule and not by what it saves (`session_affinity`).
 
 Where an engine says how many tokens it found cached, beliefs are corrected by as much as they were wrong of late.
@@ -183,12 +184,16 @@ impl AddedDelay {
         }
         let running = engine.running(now);
         let tokens = engine.prefill_ahead(now, means) + own;
-        let (wait, computed) = (fixed * (1.0 + engine.unbegun()) + each * tokens, each * own);
+        let wait = fixed * (1.0 + engine.unbegun()) + each * tokens + engine.untold(now, means);
+        let computed = each * own;
         let answering = self.0.recompute * running / usual.running;
-        let coming = self.0.arrivals * usual.arrivals * usual.each * tokens;
+        // Of what came without first tokens nobody knows how long those who come would wait.
+        let told = 1.0 - means.untold.mean().unwrap_or(0.0);
+        let arrivals = self.0.arrivals * usual.arrivals * told;
+        let coming = arrivals * usual.each * tokens;
         let answers = self.0.answers * running * engine.token_time(now, means);
         // Displacing what is asked for again is paid by whoever computes it then, and by those being answered there.
-        let again = 1.0 + self.0.recompute + self.0.arrivals * usual.arrivals * usual.each * own;
+        let again = 1.0 + self.0.recompute + arrivals * usual.each * own;
         let displaced = self.0.evictions * engine.regret * usual.each * own * again;
         wait + computed * (answering + coming) + answers + displaced
     }

@@ -18,12 +18,16 @@ const AHEAD: f64 = 1.0;
 /// those moments, less what may be chance; 0 where all engines tell
 /// what they cache, whoever sent it.
 pub(super) fn share(candidates: &Candidates<'_>) -> f64 {
+    let now = candidates.now();
     let (mut own, mut all, mut told) = (0.0, 0.0, true);
     for endpoint in candidates.endpoints() {
-        let means = &candidates.pools[endpoint.pool_at].means;
-        own += means.own.mean().unwrap_or(0.0);
-        all += means.told.mean().unwrap_or(0.0);
         told &= endpoint.cache_told;
+        // Means stay what they were, and whose engines have stopped to tell may be alone by now.
+        if endpoint.engine.fresh(now).is_some() {
+            let means = &candidates.pools[endpoint.pool_at].means;
+            own += means.own.mean().unwrap_or(0.0);
+            all += means.told.mean().unwrap_or(0.0);
+        }
     }
     if told {
         return 0.0;

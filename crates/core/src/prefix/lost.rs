@@ -50,6 +50,15 @@ impl Lost {
         }
     }
 
+    /// The index has so many bytes at most from here on; where that is another number of ghosts, they begin anew.
+    pub(super) fn limit(&mut self, bytes_max: usize) {
+        let most = Self::within(bytes_max).most;
+        if most != self.most {
+            self.most = most;
+            self.ghosts = Vec::new();
+        }
+    }
+
     /// A holder of `held` blocks forgets one; `last`: nobody else has it.
     pub(super) fn forgotten(&mut self, (holder, held): (u32, u32), hash: u64, last: bool) {
         let hash = mixed(hash);
@@ -69,7 +78,9 @@ impl Lost {
             account.wanted /= 2.0;
         }
         if last {
-            self.ghosts.resize(self.most, Ghost::default());
+            if self.ghosts.is_empty() {
+                self.ghosts = vec![Ghost::default(); self.most];
+            }
             let place = self.place(hash);
             self.ghosts[place] = Ghost {
                 tag: tag(hash),
@@ -105,10 +116,19 @@ impl Lost {
         }
     }
 
-    /// A holder begins anew.
+    /// A holder begins anew: what is asked for that it forgot before is no regret of whoever it is now.
     pub(super) fn cleared(&mut self, holder: u32) {
-        if let Some(account) = self.holders.get_mut(holder as usize) {
-            *account = Account::default();
+        let Some(account) = self.holders.get_mut(holder as usize) else {
+            return;
+        };
+        // Who forgot nothing has no ghosts, as one that refuses connection after connection.
+        if account.forgotten == 0.0 {
+            return;
+        }
+        *account = Account::default();
+        let ghosts = self.ghosts.iter_mut();
+        for ghost in ghosts.filter(|ghost| ghost.holder == holder + 1) {
+            *ghost = Ghost::default();
         }
     }
 
@@ -119,6 +139,11 @@ impl Lost {
     /// Memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.ghosts.capacity() * size_of::<Ghost>() + self.holders.capacity() * size_of::<Account>()
+    }
+
+    /// The same with what the ghosts will take once there are any: kept free, since they come when memory is full.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.most * size_of::<Ghost>() + self.holders.capacity() * size_of::<Account>()
     }
 }
 

@@ -327,6 +327,17 @@ pub(super) fn union(pool: &Pool, node: u32) -> u64 {
     all
 }
 
+/// The blocks that anyone but one holder holds.
+pub(super) fn union_but(pool: &Pool, node: u32, but: u32) -> u64 {
+    let mut all = 0;
+    each_held(pool, node, |mask, holder| {
+        if holder != but {
+            all |= mask;
+        }
+    });
+    all
+}
+
 /// The list that names the line of holder number `at` (from 1), and where in it.
 fn listed(pool: &Pool, node: u32, at: usize) -> (u32, usize) {
     let line = (at - 1) / PER_LINE;

@@ -451,3 +451,69 @@ fn events_tell_of_regret_too() {
     index.removed(0, &chain(&[(3, 10)]));
     assert!(index.regret(0) > 0.8, "what it did not have is not forgotten");
 }
+
+/// What was learned before is not charged to who comes after.
+#[test]
+fn a_newcomer_inherits_no_ghosts() {
+    let mut index = unlimited();
+    index.set_capacity(0, Some(100));
+    (0..100).for_each(|round| index.store(0, &chain(&[(round, 10)]), at(round)));
+    index.cleared(0);
+    (1000..1100).for_each(|round| index.store(0, &chain(&[(round, 10)]), at(round)));
+    // Another one is asked for what the first had lost.
+    (0..100).for_each(|round| index.store(1, &chain(&[(round, 10)]), at(round)));
+    assert_eq!(index.regret(0), 0.0);
+}
+
+/// Ghosts come when memory is full, and their part of it was kept free.
+#[test]
+fn memory_stays_below_its_limit_when_caches_turn_out_small() {
+    let limit = |bytes_max| Limits {
+        bytes_max,
+        idle_max: None,
+    };
+    let mut fresh = PrefixIndex::new(limit(1 << 20));
+    let mut changed = PrefixIndex::new(limit(256 << 20));
+    changed.set_limits(limit(1 << 20));
+    for index in [&mut fresh, &mut changed] {
+        let prompts = |from: u64| (from..from + 3000).map(|name| chain(&[(name, 30)]));
+        for prompt in prompts(0) {
+            index.store(0, &prompt, Time::ZERO);
+        }
+        assert!(index.bytes() > 900 << 10, "it is full: {}", index.bytes());
+        index.set_capacity(0, Some(index.held_by(0) - 100));
+        assert!(index.bytes() <= 1 << 20, "{}", index.bytes());
+        for prompt in prompts(5000) {
+            index.store(1, &prompt, Time::ZERO);
+        }
+        assert!(index.bytes() <= 1 << 20, "{}", index.bytes());
+        assert!(index.blocks() > 30_000, "{}", index.blocks());
+    }
+}
+
+/// Prompts that begin alike share a run, of which each holder has its part.
+#[test]
+fn what_one_has_of_a_shared_run_it_loses_alone() {
+    let mut index = unlimited();
+    index.set_capacity(0, Some(100));
+    // Another has the beginning of each, and nothing else.
+    for round in 0..200 {
+        let prompt = chain(&[(round % 20, 20)]);
+        index.store(0, &prompt, at(round));
+        index.store(1, &prompt[..2], at(round));
+    }
+    assert!(index.regret(0) > 0.8, "{}", index.regret(0));
+    assert_eq!(index.regret(1), 0.0);
+}
+
+/// A run that some blocks are gone from remembers their hashes.
+#[test]
+fn events_of_blocks_inside_a_run_tell_of_regret() {
+    let mut index = unlimited();
+    for round in 0..200 {
+        let prompt = chain(&[(round % 20, 60)]);
+        index.stored(0, None, &prompt);
+        index.removed(0, &prompt[..20]);
+    }
+    assert!(index.regret(0) > 0.8, "{}", index.regret(0));
+}

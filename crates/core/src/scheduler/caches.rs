@@ -129,6 +129,7 @@ impl Scheduler {
     fn emptied(&mut self, id: EndpointId) {
         if self.endpoint_mut(id).is_some_and(|endpoint| !endpoint.cache_told) {
             self.prefixes.cleared(id.slot);
+            self.note_regret(id);
         }
     }
 

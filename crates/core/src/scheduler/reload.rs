@@ -139,6 +139,7 @@ impl Scheduler {
         let endpoint = &mut self.endpoints[slot as usize];
         endpoint.removed = true;
         endpoint.probes = None;
+        endpoint.engine.regret = 0.0;
         self.prefixes.cleared(slot);
         self.prefixes.set_capacity(slot, None);
         endpoint.siblings = Arc::default();

@@ -1,6 +1,8 @@
 //! The scheduler as its drivers see it: events in, actions out.
 
 #[cfg(test)]
+mod auto;
+#[cfg(test)]
 mod balance;
 #[cfg(test)]
 mod fail_open;

@@ -127,7 +127,32 @@ fn beliefs_are_corrected_by_what_engines_say() {
     };
     stage.end(request, Outcome::Complete, Some(spent));
     let after = seconds(&stage);
-    assert!(before[0] < 0.01 && after[0] > 0.3, "{before:?} {after:?}");
+    // Half of what it is elsewhere, and what a prompt takes besides.
+    assert!(
+        before[0] < 0.01 && after[0] > 0.5 * after[1],
+        "{before:?} {after:?}"
+    );
+}
+
+/// The gateway estimates tokens, and the engine counts them: a quarter too many do not make a fifth of what is cached uncached.
+#[test]
+fn beliefs_hold_where_tokens_are_counted_otherwise() {
+    let mut stage = stage(2, computing());
+    let asked = prompt(5, 250);
+    stage.holds(0, &asked);
+    stage.work = Some(asked);
+    let request = stage.busy(0, 1)[0];
+    stage.pass(10);
+    stage.first_token(request);
+    let spent = Spent {
+        prompt: 1000,
+        cached: Some(999),
+        output: 1,
+    };
+    stage.end(request, Outcome::Complete, Some(spent));
+    let seconds = seconds(&stage);
+    // A prompt takes 10 ms besides; 250 tokens take as much again.
+    assert!((0.01..0.0101).contains(&seconds[0]), "{seconds:?}");
 }
 
 /// Prompts that are believed cached have next to no tokens, and yet each takes its time.
@@ -171,9 +196,9 @@ fn answers_in_one_piece_tell_which_engine_is_slow() {
     assert_eq!(stage.winner(), 0);
 }
 
-/// New prompts go where caches have room for them, though it takes longer there.
-#[test]
-fn what_is_displaced_and_asked_for_again_costs() {
+/// Two engines with caches of four prompts, of which the first is the faster one and has lost over and over what it was asked
+/// for; and a new prompt.
+fn thrashing() -> Stage {
     let mut stage = Stage::new(2, |policies| policies.added_delay = Some(computing()));
     stage.served(0, (1000, 51), (900, 20));
     stage.served(1, (1000, 51), (1000, 20));
@@ -198,7 +223,30 @@ fn what_is_displaced_and_asked_for_again_costs() {
     }
     stage.pass(3_600_000);
     stage.work = Some(new(99));
+    stage
+}
+
+/// New prompts go where caches have room for them, though it takes longer there.
+#[test]
+fn what_is_displaced_and_asked_for_again_costs() {
+    let stage = thrashing();
     assert_eq!(stage.winner(), 1, "{:?}", seconds(&stage));
+}
+
+/// One that starts again has lost nothing yet.
+#[test]
+fn an_engine_that_starts_again_displaces_nothing() {
+    let mut stage = thrashing();
+    let before = seconds(&stage)[0];
+    let request = stage.busy(0, 1)[0];
+    stage.end(request, Outcome::Refused, None);
+    stage.pass(3_600_000);
+    assert!(
+        seconds(&stage)[0] < 0.5 * before,
+        "{before} {:?}",
+        seconds(&stage)
+    );
+    assert_eq!(stage.winner(), 0);
 }
 
 /// Where engines say that others send there too, whoever owns the prompt's head is taken to have it.
@@ -240,4 +288,48 @@ fn factors_out_of_range_are_named() {
         Err("arrivals: -1 is not from 0 to 100".to_owned())
     );
     assert_eq!(Config::default().check(), Ok(()));
+}
+
+#[test]
+fn what_engines_no_longer_tell_of_others_does_not_count() {
+    let mut stage = stage(2, computing());
+    stage.work = Some(prompt(10, 1000));
+    let alone = seconds(&stage);
+    for place in 0..2 {
+        let reading = Reading {
+            running: Some(8),
+            waiting: Some(0),
+            ..Reading::default()
+        };
+        stage.read(place, reading);
+    }
+    assert_ne!(seconds(&stage), alone, "one of them is its home");
+    stage.pass(60_000);
+    assert_eq!(seconds(&stage), alone);
+}
+
+/// Of answers in one piece no first token is told, so that nothing says how long prompts and answers take.
+#[test]
+fn where_answers_come_in_one_piece_it_is_least_work() {
+    let mut stage = Stage::new(4, |policies| policies.added_delay = Some(Config::default()));
+    stage.work = Some(prompt(10, 1000));
+    let (mut sent, mut under_way) = ([0; 4], std::collections::VecDeque::new());
+    for number in 0..2000 {
+        let (request, place) = stage.send();
+        under_way.push_back(request);
+        if number >= 200 {
+            sent[place] += 1;
+        }
+        stage.pass(50);
+        if under_way.len() > 100 {
+            let spent = Spent {
+                prompt: 10_000,
+                cached: None,
+                output: 100,
+            };
+            stage.end(under_way.pop_front().unwrap(), Outcome::Complete, Some(spent));
+        }
+    }
+    // All have the one prompt that there is.
+    assert!(sent.iter().all(|count| (440..=460).contains(count)), "{sent:?}");
 }

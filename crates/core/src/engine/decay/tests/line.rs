@@ -180,6 +180,19 @@ fn many_cached_prompts_do_not_make_tokens_dear() {
     assert!((0.04..0.5).contains(&asked), "{asked} s for what took 0.04 s");
 }
 
+/// Nor once nothing else has come for so long that the line of before is forgotten.
+#[test]
+fn prompts_that_are_cached_for_an_hour_do_not_make_tokens_dear() {
+    let mut line = line(&[(0, 100.0, 0.03), (0, 1000.0, 0.12), (0, 4000.0, 0.42)]);
+    for second in 1..3600 {
+        line.add(at(second), 1.0, 0.02);
+    }
+    let (fixed, each) = alone(&line, at(3600)).unwrap();
+    // It was 0.1 ms; a pass of 256 tokens in 20 ms is 0.08 ms for each.
+    assert!((0.019..0.021).contains(&fixed), "{fixed}");
+    assert!((0.5e-4..2e-4).contains(&each), "{each}");
+}
+
 proptest! {
     /// Whatever comes when: no negative time, no token much dearer than in the dearest sample, and no more besides tokens than the slowest took.
     #[test]

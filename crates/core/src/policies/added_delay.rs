@@ -3,8 +3,9 @@
 //! A greedy step of minimising the sum of all delays: what is compared is by how much a request raises it here or there, as in
 //! routing by marginal delay (R. Gallager, IEEE Transactions on Communications 25(1), 1977), not only how long it waits itself.
 
+use super::reckoned::{By, figures};
 use super::{Candidate, Candidates, Home, PromptLine, Request, Scorer, ScorerConfig, unseen};
-use crate::explain::Abstained;
+use crate::explain::{Abstained, Reckoned};
 use crate::work::Needs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -206,15 +207,21 @@ impl Scorer for AddedDelay {
             let candidate = candidates.get(place);
             let seconds = self.seconds(request, (place, &candidate, lines[place]), (candidates, &usual));
             // Slots of an endpoint that has just come back are counted as filled, see `state`.
-            *score = 1.0 / (0.001 + seconds + candidate.penalty * RAMPED);
+            *score = 1.0 / (LEAST + seconds + candidate.penalty * RAMPED);
         }
         if let Some(kept) = candidates.lines {
             kept.set(lines);
         }
         Ok(None)
     }
+
+    fn reckoned(&self, request: &Request<'_>, candidates: &Candidates<'_>, place: usize) -> Option<Reckoned> {
+        Some(figures(By::Line, request, (candidates, place)))
+    }
 }
 
+/// Seconds that are added to all, so that none is infinitely better than others.
+pub(crate) const LEAST: f64 = 0.001;
 /// Seconds that a request stands for which an endpoint is spared while it ramps up.
 const RAMPED: f64 = 0.1;
 

@@ -160,6 +160,27 @@ pub struct ExplanationShown {
     /// The decision in short.
     #[serde(flatten)]
     pub decision: DecisionShown,
+    /// Whether the candidates are left out, as of a header that would be too long; left out where they are not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+impl ExplanationShown {
+    /// The explanation as JSON of at most `most` bytes: without its candidates where it is longer, and empty but for saying so
+    /// where that is not enough.
+    pub(crate) fn within(mut self, most: usize) -> String {
+        let json = |shown: &Self| {
+            serde_json::to_string(shown)
+                .ok()
+                .filter(|text| text.len() <= most)
+        };
+        if let Some(whole) = json(&self) {
+            return whole;
+        }
+        self.decision.explanation = None;
+        self.truncated = true;
+        json(&self).unwrap_or_else(|| "{\"truncated\":true}".to_owned())
+    }
 }
 
 /// Names what the ids of a decision stand for.
@@ -337,7 +358,10 @@ pub fn explained(names: &dyn Names, explanation: &Explanation) -> ExplanationSho
         shown.endpoint = Some(names.endpoint(winner.endpoint));
     }
     shown.explanation = Some(candidates(names, explanation));
-    ExplanationShown { decision: shown }
+    ExplanationShown {
+        decision: shown,
+        truncated: false,
+    }
 }
 
 /// A decision that was taken.

@@ -42,6 +42,9 @@ the same on all) is taken to have as much of the prompt as others send of the lo
 Example: at 1,000 tokens a second, 300 tokens wait at one endpoint, which has all but 100 of a prompt of 1,000 tokens; nothing waits at
 the other, which has none of it. Both run two requests. Its own delay is 0.4 s against 1 s, that of those being answered 0.1 s against 1 s;
 with one arrival a second on either, that of those who come is 0.4 · 0.1 = 0.04 s against 1 · 1 = 1 s. So 0.54 s against 3 s, and the first wins.
+
+The raw score is 1 / (0.001 + seconds), so 1.85 against 0.333; explanations say the seconds beside it, and what they are from
+([explaining.md](explaining.md#the-default)).
 ";
 
 /// Settings of `added_delay`.

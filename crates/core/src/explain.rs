@@ -1,6 +1,7 @@
 //! Why a request went where it went.
 
 use crate::ids::EndpointId;
+use crate::policies::{added_delay, expected_wait, latency, least_work};
 use crate::spec::{Picker, RouteBy};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -63,6 +64,67 @@ pub struct Part {
     pub share: f64,
     /// weight · share: what went into the total.
     pub weighted: f64,
+}
+
+impl Part {
+    /// The seconds that the score stands for, ≥ 0, where the policy compares candidates by seconds: those that it reckoned, with
+    /// what it lays on while an endpoint ramps up. None: its score is of another kind.
+    #[must_use]
+    pub fn seconds(&self) -> Option<f64> {
+        let least = match &*self.policy {
+            "added_delay" => added_delay::LEAST,
+            "expected_wait" => expected_wait::LEAST,
+            "latency" => latency::LEAST,
+            "least_work" => least_work::LEAST,
+            _ => return None,
+        };
+        (self.raw > 0.0).then(|| (1.0 / self.raw - least).max(0.0))
+    }
+}
+
+/// What a score was reckoned from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reckoned {
+    /// Tokens of the prompt; none: not known.
+    pub prompt_tokens: Option<u32>,
+    /// Of these, those that are believed cached there.
+    pub cached_tokens: u32,
+    /// Of these, those that it is taken to compute: where engines say how many were cached, more than are not believed to be.
+    pub to_compute: f64,
+    /// Prompt tokens that are to be computed before.
+    pub ahead: f64,
+    /// Requests without a first token there.
+    pub waiting: f64,
+    /// Requests being answered there.
+    pub running: f64,
+    /// Where its speed is from; none: the policy does not look at speeds.
+    pub pace: Option<Pace>,
+    /// Seconds that 1,000 prompt tokens take there; none: nothing was measured, or the policy does not look at it.
+    pub seconds_per_thousand: Option<f64>,
+}
+
+/// Where the speed of an engine is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// It was measured there.
+    Measured,
+    /// It was measured in its pool, not yet there.
+    OfPool,
+    /// Nothing was measured yet.
+    NotMeasured,
+}
+
+impl Pace {
+    /// The word of the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "here",
+            Self::OfPool => "pool",
+            Self::NotMeasured => "not_yet",
+        }
+    }
 }
 
 /// The candidate that came second.
@@ -194,6 +256,9 @@ pub struct Explained {
     pub dropped: Option<Dropped>,
     /// What each policy gave it.
     pub parts: Vec<Part>,
+    /// What those of them went by that can say so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reckoned: Vec<(PolicyName, Reckoned)>,
     /// By what modifiers multiplied the sum of its weighted parts.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub factor: f64,

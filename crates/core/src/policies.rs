@@ -20,6 +20,7 @@ pub mod prefill_batch;
 pub mod prefix_cache;
 pub mod prompt_length;
 pub mod queue_depth;
+mod reckoned;
 pub mod session_affinity;
 #[cfg(test)]
 pub(crate) mod stage;
@@ -29,6 +30,7 @@ pub mod zone;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
+use crate::explain::Reckoned;
 use crate::lately::Lately;
 use crate::pool::Pool;
 use crate::route::Plan;
@@ -263,6 +265,13 @@ pub trait Scorer: Send + Sync {
     fn belongs(&self, request: &Request<'_>, key: &[u8]) -> u64 {
         let _ = (request, key);
         0
+    }
+
+    /// What its score of the candidate at `place` was reckoned from, for people. Asked only where a decision is explained in
+    /// full, so it may cost what [`Self::score`] may not.
+    fn reckoned(&self, request: &Request<'_>, candidates: &Candidates<'_>, place: usize) -> Option<Reckoned> {
+        let _ = (request, candidates, place);
+        None
     }
 }
 

@@ -8,8 +8,9 @@ use crate::telemetry::signals::{self, SignalsShown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use weighbridge_config::resolved::Chosen;
 use weighbridge_core::EndpointId;
-use weighbridge_core::explain::{Decision, Dropped, Explanation, Part};
+use weighbridge_core::explain::{Decision, Dropped, Explanation, Pace, Part, PolicyName, Reckoned};
 use weighbridge_core::view::{EndpointView, FleetView, StateKind};
 
 /// What one policy gave.
@@ -19,10 +20,58 @@ pub struct PartShown {
     pub policy: String,
     /// Its score before normalisation.
     pub raw: f64,
+    /// The seconds that `raw` stands for, where the policy compares candidates by seconds: the fewer, the better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Its share of the sum over the live candidates.
     pub share: f64,
     /// weight · share.
     pub weighted: f64,
+    /// What it went by, where every candidate is told of and the policy reckons with prompts and queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<FromShown>,
+}
+
+/// What a policy went by.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct FromShown {
+    /// Tokens of the prompt; null: not known.
+    pub prompt_tokens: Option<u32>,
+    /// Of these, those that are believed cached there.
+    pub cached_tokens: u32,
+    /// Of these, those that are taken to be computed there: more than are not cached where fewer were held than believed of late.
+    pub to_compute_tokens: u64,
+    /// Prompt tokens of others that are to be computed there before.
+    pub tokens_ahead: u64,
+    /// Requests there without a first token.
+    pub waiting: u64,
+    /// Requests being answered there.
+    pub running: u64,
+    /// Seconds that 1,000 prompt tokens take there; null: not measured yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_per_1000_tokens: Option<Option<f64>>,
+    /// Where that was measured: `here`, `pool` (at others of its pool) or `not_yet`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<&'static str>,
+}
+
+/// The preset that stands behind a route's policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Its word.
+    pub preset: &'static str,
+    /// Whether it is what routes get that do not say how they choose.
+    pub implied: bool,
+}
+
+impl Behind {
+    /// What stands behind a route that is chosen so; none: its policies are its own, or it has none.
+    #[must_use]
+    pub fn of(chosen: Chosen) -> Option<Self> {
+        let preset = chosen.preset()?.as_str();
+        let implied = chosen == Chosen::Implied;
+        Some(Self { preset, implied })
+    }
 }
 
 /// One decision.
@@ -35,6 +84,12 @@ pub struct DecisionShown {
     pub time: Option<String>,
     pub route: String,
     pub route_by: &'static str,
+    /// The preset that the route's policies are, such as `auto`; left out: they are its own, or it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<&'static str>,
+    /// With a preset: whether it is what routes get that do not say how they choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset_implied: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     pub target: Option<String>,
@@ -105,6 +160,27 @@ pub struct ExplanationShown {
     /// The decision in short.
     #[serde(flatten)]
     pub decision: DecisionShown,
+    /// Whether the candidates are left out, as of a header that would be too long; left out where they are not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+impl ExplanationShown {
+    /// The explanation as JSON of at most `most` bytes: without its candidates where it is longer, and empty but for saying so
+    /// where that is not enough.
+    pub(crate) fn within(mut self, most: usize) -> String {
+        let json = |shown: &Self| {
+            serde_json::to_string(shown)
+                .ok()
+                .filter(|text| text.len() <= most)
+        };
+        if let Some(whole) = json(&self) {
+            return whole;
+        }
+        self.decision.explanation = None;
+        self.truncated = true;
+        json(&self).unwrap_or_else(|| "{\"truncated\":true}".to_owned())
+    }
 }
 
 /// Names what the ids of a decision stand for.
@@ -115,6 +191,10 @@ pub trait Names {
     fn target(&self, index: u16) -> String;
     /// An endpoint.
     fn endpoint(&self, id: EndpointId) -> String;
+    /// The preset behind the route's policies; none: there is none, or it is not known.
+    fn behind(&self) -> Option<Behind> {
+        None
+    }
 }
 
 /// The names of a running gateway.
@@ -140,18 +220,55 @@ impl Names for Running<'_> {
             .upstream(id)
             .map_or_else(|| "(removed)".to_owned(), |upstream| upstream.name.to_string())
     }
+
+    fn behind(&self) -> Option<Behind> {
+        self.route.behind
+    }
 }
 
-fn parts<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<PartShown> {
+fn parts<'a>(
+    parts: impl IntoIterator<Item = &'a Part>,
+    reckoned: &[(PolicyName, Reckoned)],
+) -> Vec<PartShown> {
     parts
         .into_iter()
         .map(|part| PartShown {
             policy: part.policy.to_string(),
             raw: part.raw,
+            seconds: part.seconds().map(micros),
             share: part.share,
             weighted: part.weighted,
+            from: (reckoned.iter().find(|(policy, _)| *policy == part.policy))
+                .map(|(_, from)| shown_from(from)),
         })
         .collect()
+}
+
+fn shown_from(from: &Reckoned) -> FromShown {
+    FromShown {
+        prompt_tokens: from.prompt_tokens,
+        cached_tokens: from.cached_tokens,
+        to_compute_tokens: whole(from.to_compute),
+        tokens_ahead: whole(from.ahead),
+        waiting: whole(from.waiting),
+        running: whole(from.running),
+        seconds_per_1000_tokens: from.pace.map(|_| from.seconds_per_thousand.map(micros)),
+        measured: from.pace.map(Pace::as_str),
+    }
+}
+
+/// Seconds to the microsecond: the score that they come from holds no more.
+fn micros(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion saturates"
+)]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
 }
 
 fn dropped_word(dropped: Dropped) -> String {
@@ -167,6 +284,8 @@ fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
         time: None,
         route: names.route(),
         route_by: decision.route_by.as_str(),
+        preset: names.behind().map(|behind| behind.preset),
+        preset_implied: names.behind().map(|behind| behind.implied),
         attempt: None,
         target: None,
         endpoint: None,
@@ -190,13 +309,13 @@ fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
         session_moved: decision.session_moved,
         total: decision.total,
         factor: decision.factor,
-        parts: parts(&decision.parts),
+        parts: parts(&decision.parts, &[]),
         runner_up: decision.runner_up.as_ref().map(|second| RunnerUpShown {
             target: names.target(second.target),
             endpoint: names.endpoint(second.endpoint),
             total: second.total,
             factor: second.factor,
-            parts: parts(&second.parts),
+            parts: parts(&second.parts, &[]),
         }),
         explanation: None,
     }
@@ -216,7 +335,7 @@ fn candidates(names: &dyn Names, explanation: &Explanation) -> Vec<CandidateShow
             penalty: candidate.penalty,
             total: candidate.total,
             factor: candidate.factor,
-            parts: parts(&candidate.parts),
+            parts: parts(&candidate.parts, &candidate.reckoned),
         });
     shown.collect()
 }
@@ -239,7 +358,10 @@ pub fn explained(names: &dyn Names, explanation: &Explanation) -> ExplanationSho
         shown.endpoint = Some(names.endpoint(winner.endpoint));
     }
     shown.explanation = Some(candidates(names, explanation));
-    ExplanationShown { decision: shown }
+    ExplanationShown {
+        decision: shown,
+        truncated: false,
+    }
 }
 
 /// A decision that was taken.
@@ -253,6 +375,9 @@ pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> Decision
     shown.target = taken.target.as_deref().map(str::to_owned);
     shown.endpoint = taken.endpoint.as_deref().map(str::to_owned);
     shown.refused = taken.refused;
+    // The route may have another by now.
+    shown.preset = taken.behind.map(|behind| behind.preset);
+    shown.preset_implied = taken.behind.map(|behind| behind.implied);
     shown.explanation = taken
         .explanation
         .as_ref()

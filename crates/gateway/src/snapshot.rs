@@ -1,5 +1,6 @@
 //! One configuration, compiled for the request path. Immutable; a request keeps the one it started with.
 
+use crate::admin_view::Behind;
 use crate::discovery::Bell;
 use crate::scrape::{self, Board};
 use crate::telemetry::metrics::{AttemptCounters, Metrics, TargetSeries};
@@ -51,6 +52,8 @@ pub struct RouteEntry {
     pub targets: Vec<TargetEntry>,
     /// `round_robin`, `weight` or `policy`.
     pub route_by: &'static str,
+    /// The preset that stands behind its policies.
+    pub behind: Option<Behind>,
     /// What has to be found out for it, and for the routes that it falls back to.
     pub(crate) needs: Needs,
     /// Whether every pool that it may send to names its model itself, whatever the client calls it.
@@ -302,6 +305,7 @@ impl Snapshot {
                 id,
                 name: route.name.clone(),
                 route_by: spec.route_by().as_str(),
+                behind: Behind::of(route.chosen),
                 targets: targets(route, &config, metrics),
                 needs: if looks {
                     needs(&config.fleet, spec)

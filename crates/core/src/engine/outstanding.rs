@@ -49,6 +49,12 @@ impl Engine {
         self.speed.prefill.with(now, &means.prefill)
     }
 
+    /// Whether it was itself measured computing prompts, so that its speed is not that of its pool alone.
+    #[must_use]
+    pub fn has_prefilled(&self) -> bool {
+        self.speed.prefill.rate.per_second().is_some()
+    }
+
     /// Own requests there whose first token has not come.
     #[must_use]
     pub fn unbegun(&self) -> f64 {

@@ -3,8 +3,9 @@
 //! A greedy step of minimising the sum of all delays: what is compared is by how much a request raises it here or there, as in
 //! routing by marginal delay (R. Gallager, IEEE Transactions on Communications 25(1), 1977), not only how long it waits itself.
 
+use super::reckoned::{By, figures};
 use super::{Candidate, Candidates, Home, PromptLine, Request, Scorer, ScorerConfig, unseen};
-use crate::explain::Abstained;
+use crate::explain::{Abstained, Reckoned};
 use crate::work::Needs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ the same on all) is taken to have as much of the prompt as others send of the lo
 Example: at 1,000 tokens a second, 300 tokens wait at one endpoint, which has all but 100 of a prompt of 1,000 tokens; nothing waits at
 the other, which has none of it. Both run two requests. Its own delay is 0.4 s against 1 s, that of those being answered 0.1 s against 1 s;
 with one arrival a second on either, that of those who come is 0.4 · 0.1 = 0.04 s against 1 · 1 = 1 s. So 0.54 s against 3 s, and the first wins.
+
+The raw score is 1 / (0.001 + seconds), so 1.85 against 0.333; explanations say the seconds beside it, and what they are from
+([explaining.md](explaining.md#the-default)).
 ";
 
 /// Settings of `added_delay`.
@@ -212,15 +216,21 @@ impl Scorer for AddedDelay {
             let candidate = candidates.get(place);
             let seconds = self.seconds(request, (place, &candidate, lines[place]), (candidates, &usual));
             // Slots of an endpoint that has just come back are counted as filled, see `state`.
-            *score = 1.0 / (0.001 + seconds + candidate.penalty * RAMPED);
+            *score = 1.0 / (LEAST + seconds + candidate.penalty * RAMPED);
         }
         if let Some(kept) = candidates.lines {
             kept.set(lines);
         }
         Ok(None)
     }
+
+    fn reckoned(&self, request: &Request<'_>, candidates: &Candidates<'_>, place: usize) -> Option<Reckoned> {
+        Some(figures(By::Line, request, (candidates, place)))
+    }
 }
 
+/// Seconds that are added to all, so that none is infinitely better than others.
+pub(crate) const LEAST: f64 = 0.001;
 /// Seconds that a request stands for which an endpoint is spared while it ramps up.
 const RAMPED: f64 = 0.1;
 

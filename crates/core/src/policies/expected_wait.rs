@@ -1,11 +1,15 @@
 //! Prefers endpoints that would give this request its first token sooner: 1 / (0.01 + seconds).
 
+use super::reckoned::{By, figures};
 use super::{Candidates, Home, Request, Scorer};
 use crate::engine::pressure;
-use crate::explain::Abstained;
+use crate::explain::{Abstained, Reckoned};
 
 /// Seconds that a half-full KV cache adds; a full one adds 15 s (SMG 1.13).
 const PRESSURE: f64 = 0.15;
+
+/// Seconds that are added to all, so that none is infinitely better than others.
+pub(crate) const LEAST: f64 = 0.01;
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -41,7 +45,7 @@ impl Scorer for ExpectedWait {
             let (engine, means) = (candidate.engine, candidate.learned.means());
             let tokens = engine.prefill_ahead(now, means)
                 + engine.uncached(now, (request.work, candidate.cached), means);
-            1.0 / (0.01 + tokens / engine.prefill_rate(now, means) + PRESSURE * pressure(usage))
+            1.0 / (LEAST + tokens / engine.prefill_rate(now, means) + PRESSURE * pressure(usage))
         };
         let usage = |place: usize| candidates.get(place).engine.kv_usage(now);
         let (mut sum, mut known) = (0.0, 0_u32);
@@ -64,6 +68,10 @@ impl Scorer for ExpectedWait {
             }
         }
         Ok(None)
+    }
+
+    fn reckoned(&self, request: &Request<'_>, candidates: &Candidates<'_>, place: usize) -> Option<Reckoned> {
+        Some(figures(By::Rate, request, (candidates, place)))
     }
 }
 

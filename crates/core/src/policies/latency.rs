@@ -10,6 +10,9 @@ use crate::work::Needs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Seconds that are added to all, so that none is infinitely better than others.
+pub(crate) const LEAST: f64 = 0.001;
+
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
 Looks at how long an endpoint took of late: to the first token, per token after it, or from sending to the end. Either the mean of
@@ -147,7 +150,7 @@ impl Scorer for Latency {
         let usual = sum / known;
         for score in scores.iter_mut() {
             let seconds = if score.is_nan() { usual } else { *score };
-            *score = 1.0 / (0.001 + seconds);
+            *score = 1.0 / (LEAST + seconds);
         }
         Ok(None)
     }

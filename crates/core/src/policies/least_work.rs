@@ -3,6 +3,9 @@
 use super::{Candidates, Home, Request, Scorer};
 use crate::explain::Abstained;
 
+/// Seconds that are added to all, so that none is infinitely better than others.
+pub(crate) const LEAST: f64 = 1.0;
+
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
 Adds up what an endpoint still has to do: prompt tokens without a first token that are not believed cached, and tokens of answers
@@ -39,7 +42,7 @@ impl Scorer for LeastWork {
         let now = candidates.now();
         for (place, score) in scores.iter_mut().enumerate() {
             let candidate = candidates.get(place);
-            *score = 1.0 / (1.0 + candidate.engine.outstanding(now, candidate.learned.means()));
+            *score = 1.0 / (LEAST + candidate.engine.outstanding(now, candidate.learned.means()));
         }
         Ok(None)
     }

@@ -1,8 +1,9 @@
 //! Prefers the smallest product of prompt tokens to compute and requests running:
 //! 1 / ((1 + uncached tokens) · (1 + running)).
 
+use super::reckoned::{By, figures};
 use super::{Candidates, Home, Request, Scorer};
-use crate::explain::Abstained;
+use crate::explain::{Abstained, Reckoned};
 
 /// When it is right and when it is wrong, for the reference of policies.
 pub const GUIDE: &str = "\
@@ -41,6 +42,10 @@ impl Scorer for PrefillBatch {
             *score = 1.0 / ((1.0 + tokens) * (1.0 + engine.running(now)));
         }
         Ok(None)
+    }
+
+    fn reckoned(&self, request: &Request<'_>, candidates: &Candidates<'_>, place: usize) -> Option<Reckoned> {
+        Some(figures(By::Tokens, request, (candidates, place)))
     }
 }
 

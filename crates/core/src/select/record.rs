@@ -2,7 +2,8 @@
 //! candidates.
 
 use super::{Query, Scratch, Take};
-use crate::explain::{Decision, Dropped, Explained, Explanation, Part, RunnerUp};
+use crate::explain::{Decision, Dropped, Explained, Explanation, Part, PolicyName, Reckoned, RunnerUp};
+use crate::policies::Candidates;
 use smallvec::SmallVec;
 
 /// The compact record; none taken: nothing could be chosen.
@@ -51,6 +52,11 @@ pub(crate) fn decision(query: &Query<'_>, scratch: &Scratch, take: Option<&Take>
 
 /// Every candidate, in full.
 pub(crate) fn explanation(query: &Query<'_>, scratch: &Scratch, take: Option<&Take>) -> Explanation {
+    let known = Candidates {
+        penalties: &scratch.penalties,
+        cached: &scratch.cached,
+        ..query.candidates(&scratch.live)
+    };
     let mut live = scratch.live.iter().enumerate().peekable();
     let candidates = (query.plan.candidates.iter().enumerate())
         .map(|(place, candidate)| {
@@ -68,6 +74,9 @@ pub(crate) fn explanation(query: &Query<'_>, scratch: &Scratch, take: Option<&Ta
                 parts: among_live
                     .map(|at| parts(query, scratch, at).collect())
                     .unwrap_or_default(),
+                reckoned: among_live
+                    .map(|at| reckoned(query, scratch, (&known, at)))
+                    .unwrap_or_default(),
                 factor: among_live.map_or(1.0, |at| factor(scratch, at)),
                 total: among_live
                     .and_then(|at| scratch.totals.get(at).copied())
@@ -80,6 +89,24 @@ pub(crate) fn explanation(query: &Query<'_>, scratch: &Scratch, take: Option<&Ta
         winner: take.map(|take| take.candidate),
         candidates,
     }
+}
+
+/// What the policies that scored went by for the live candidate at `place`, of those that say so.
+fn reckoned(
+    query: &Query<'_>,
+    scratch: &Scratch,
+    (known, place): (&Candidates<'_>, usize),
+) -> Vec<(PolicyName, Reckoned)> {
+    let scored = scratch
+        .scored
+        .iter()
+        .map(|scored| &query.plan.scorers[scored.policy]);
+    scored
+        .filter_map(|policy| {
+            let reckoned = policy.scorer.reckoned(&query.facts, known, place)?;
+            Some((policy.name.into(), reckoned))
+        })
+        .collect()
 }
 
 fn runner_up(query: &Query<'_>, scratch: &Scratch, place: usize) -> RunnerUp {

@@ -351,13 +351,7 @@ fn add_facts(headers: &mut HeaderMap, flight: &Flight, routed: bool) {
     }
     if let (Some(explanation), Some(route)) = (&record.explanation, &record.route) {
         let shown = admin_view::explanation(&flight.snapshot, route, explanation);
-        if let Ok(shown) = serde_json::to_string(&shown) {
-            let fits = shown.len() <= EXPLAIN_MAX;
-            text(
-                "x-weighbridge-explain",
-                if fits { &shown } else { "{\"truncated\":true}" },
-            );
-        }
+        text("x-weighbridge-explain", &shown.within(EXPLAIN_MAX));
     }
     headers.insert("x-weighbridge-attempts", HeaderValue::from(record.attempts));
     headers.insert("x-weighbridge-queue-ms", HeaderValue::from(0));

@@ -1,5 +1,6 @@
 //! The latest decisions of each route, for the API and the console.
 
+use crate::admin_view::Behind;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -23,6 +24,8 @@ pub struct Taken {
     pub endpoint: Option<Arc<str>>,
     /// Why nothing was chosen: `busy`, `unavailable`, `unserved` or `unfit`.
     pub refused: Option<&'static str>,
+    /// The preset behind the route's policies.
+    pub behind: Option<Behind>,
     /// Why, in short.
     pub decision: Decision,
     /// Why, in full, where it was asked for or sampled. Shared, so that reading the ring never copies it.

@@ -64,6 +64,10 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     route_by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    preset: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preset_implied: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     endpoint: Option<&'a str>,
@@ -211,6 +215,7 @@ impl Record {
 
     fn line(&self, outcome: Outcome, status: u16, now: Instant) -> Vec<u8> {
         let labels = self.upstream.as_ref().map(|upstream| &upstream.labels);
+        let behind = self.route.as_ref().and_then(|route| route.behind);
         let line = Line {
             time: rfc3339(self.started_wall),
             request_id: &self.request_id,
@@ -220,6 +225,8 @@ impl Record {
             api: self.api.map(Api::path),
             route: self.route.as_ref().map(|route| &*route.name),
             route_by: self.route.as_ref().map(|route| route.route_by),
+            preset: behind.map(|behind| behind.preset),
+            preset_implied: behind.map(|behind| behind.implied),
             target: self.target_name().map(|name| &**name),
             endpoint: self.upstream.as_ref().map(|upstream| &*upstream.name),
             gpu_type: labels.and_then(|labels| {

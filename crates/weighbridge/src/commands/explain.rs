@@ -1,5 +1,6 @@
 //! `weighbridge explain`: the decision for one request, candidate by candidate.
 
+mod reckoned;
 pub(super) mod shown;
 
 use super::admin::{Api, USUAL};

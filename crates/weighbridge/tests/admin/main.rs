@@ -12,6 +12,7 @@ mod commands;
 mod explaining;
 mod looking;
 mod ranks;
+mod reckoning;
 mod safety;
 
 use serde_json::Value;

@@ -77,8 +77,10 @@ mod tests {
         PartShown {
             policy: policy.into(),
             raw: 1.0,
+            seconds: None,
             share: weighted,
             weighted,
+            from: None,
         }
     }
 
@@ -88,6 +90,8 @@ mod tests {
             time: None,
             route: "m".into(),
             route_by: "policy",
+            preset: None,
+            preset_implied: None,
             attempt: Some(1),
             target: Some("m".into()),
             endpoint: Some("a".into()),

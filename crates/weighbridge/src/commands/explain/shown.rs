@@ -1,10 +1,11 @@
-//! An explanation as a table for people.
+//! An explanation as tables for people.
 
+use super::reckoned;
 use crate::commands::admin::table::{Table, number, printable};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The outcome in a sentence, then every candidate with what each policy gave it.
+/// The outcome in a sentence, then every candidate with what each policy gave it, then what the policies went by.
 pub(in crate::commands) fn table(explanation: &Value) -> String {
     let mut text = outcome(explanation);
     for (policy, reason) in explanation["abstained"].as_object().into_iter().flatten() {
@@ -17,22 +18,34 @@ pub(in crate::commands) fn table(explanation: &Value) -> String {
     }
     text.push('\n');
     text.push_str(&candidates(explanation).text());
+    if let Some(reckoned) = reckoned::table(explanation) {
+        text.push('\n');
+        text.push_str(&reckoned.text());
+    }
     text
 }
 
-fn word(value: &Value) -> String {
+pub(super) fn word(value: &Value) -> String {
     printable(value.as_str().unwrap_or_default())
 }
 
 /// Target and endpoint, which together are a candidate.
-fn name(of: &Value) -> String {
+pub(super) fn name(of: &Value) -> String {
     format!("{}/{}", word(&of["target"]), word(&of["endpoint"]))
 }
 
 /// The outcome in a sentence or two: the route, the winner and why.
 pub(in crate::commands) fn outcome(explanation: &Value) -> String {
     let count = |key: &str| explanation[key].as_u64().unwrap_or_default();
-    let how = word(&explanation["route_by"]);
+    let implied = match explanation["preset_implied"] == true {
+        true => "implied ",
+        false => "",
+    };
+    let preset = match explanation["preset"].as_str() {
+        Some(preset) => format!(" ({implied}preset {})", printable(preset)),
+        None => String::new(),
+    };
+    let how = word(&explanation["route_by"]) + &preset;
     let mut text = format!(
         "route {} by {how}: {} of {} candidates live\n",
         word(&explanation["route"]),
@@ -70,6 +83,7 @@ pub(in crate::commands) fn outcome(explanation: &Value) -> String {
         "it is its turn".to_owned()
     };
     let _ = writeln!(text, "winner {}: {why}", name(explanation));
+    text.push_str(&reckoned::sentences(explanation));
     if explanation["session_moved"] == true {
         text.push_str("the session belongs elsewhere and is moved for this request\n");
     }
@@ -213,6 +227,14 @@ winner p/a: the largest total, 1.1666; next is p/b with 0.8333
             assert!(text.contains(expect), "{text}");
         };
         check(json!({}), "winner p/a: it is its turn");
+        check(
+            json!({"preset": "chat", "preset_implied": false}),
+            "route r by weight (preset chat): 1 of 2",
+        );
+        check(
+            json!({"preset": "auto", "preset_implied": true}),
+            "route r by weight (implied preset auto): 1 of 2",
+        );
         check(json!({"failed_open": true}), "nothing is live");
         check(
             json!({"endpoint": null, "target": null}),

@@ -144,6 +144,14 @@ impl<'a> Reader<'a> {
         self.problem(node, format!("{wanted} is expected here, but {found}"), hint);
     }
 
+    /// Gives the problem that was reported last another hint, unless what was found there is not to be judged.
+    pub(crate) fn hint_last(&mut self, hint: String) {
+        let judged = self.stand_ins.is_none();
+        if let Some(problem) = self.problems.last_mut().filter(|_| judged) {
+            problem.hint = Some(hint);
+        }
+    }
+
     /// Reads a value of any kind.
     pub(crate) fn read<T: FromNode>(&mut self, node: NodeId) -> Option<At<T>> {
         Some(At {
@@ -313,7 +321,8 @@ impl<'a> Reader<'a> {
                 true => Some(format!(
                     "remove it: the gateway knows which headers and methods pages need; {hint}"
                 )),
-                false => belongs(&entry.key).map(|home| format!("{home}; {hint}")),
+                // Who wrote a key of another section wants none of this one.
+                false => belongs(&entry.key),
             };
             (message, here.unwrap_or(hint))
         };
@@ -414,10 +423,14 @@ pub(crate) fn unknown(name: &str, what: &str, known: &[&str]) -> (String, String
         .map(|near| format!("did you mean `{near}`? "))
         .unwrap_or_default();
     let list = known.iter().map(|key| plain(key)).collect::<Vec<_>>().join(", ");
-    (
-        format!("unknown {what} `{}`", shorten(name)),
-        format!("{near}known: {list}"),
-    )
+    let shown = shorten(name);
+    let message = match shown.trim() {
+        "" => format!("no {what} is given, only quotes"),
+        // Backticks would not show where it begins and ends.
+        _ if shown.contains('`') => format!("unknown {what} {shown:?}"),
+        _ => format!("unknown {what} `{shown}`"),
+    };
+    (message, format!("{near}known: {list}"))
 }
 
 /// The candidate that `name` was probably meant to be.

@@ -2,6 +2,7 @@
 
 mod facts;
 mod labels;
+mod names;
 
 use crate::model::routes::RetryOn;
 use crate::read::{At, Reader};
@@ -9,6 +10,7 @@ use crate::resolve::Resolved;
 use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
 pub(crate) use facts::{unread_weights, weights, zones};
+pub(crate) use names::upstream_names;
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
 use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};

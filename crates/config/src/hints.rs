@@ -1,10 +1,10 @@
-//! Where a word belongs that stands in the place of another: how a route chooses is said by four keys, and a word of one of them
-//! is easily written under the next.
+//! What to write in the place of what stands there: keys of other sections, and words of other keys.
 
 use weighbridge_core::policies::Policies;
 use weighbridge_core::presets::Preset;
 
-/// What to write where `word` stands under the key `key` and belongs to another of `preset`, `policies`, `route_by` and `picker`.
+/// What to write where a word of one of the keys that say how a route chooses stands under another of them: `word` under `key`,
+/// which is one of `preset`, `policies`, `route_by` and `picker`.
 pub(crate) fn elsewhere(key: &str, word: &str) -> Option<String> {
     const KEYS: &[&str] = &["preset", "policies", "route_by", "picker"];
     if !KEYS.contains(&key) {
@@ -29,4 +29,36 @@ pub(crate) fn elsewhere(key: &str, word: &str) -> Option<String> {
         ));
     }
     None
+}
+
+/// Most places that are named for a key that stands in the wrong one.
+const HOMES_MAX: usize = 3;
+
+/// Where a key of this name belongs, if anywhere.
+pub(crate) fn belongs(key: &str) -> Option<String> {
+    let homes = crate::schema::homes(key);
+    let named: Vec<String> = homes
+        .iter()
+        .take(HOMES_MAX)
+        .map(|home| match home.as_str() {
+            "" => "the top level".to_owned(),
+            home => format!("`{home}`"),
+        })
+        .collect();
+    let more = if homes.len() > HOMES_MAX { " or others" } else { "" };
+    (!named.is_empty()).then(|| format!("`{key}` belongs to {}{more}", named.join(" or ")))
+}
+
+/// What to write where a map is wanted and people write something shorter.
+pub(crate) fn example(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "server.tls" => "write `tls: {cert: cert.pem, key: key.pem}`, the paths of two PEM files",
+        path if path.ends_with("].tls") => {
+            "write `tls: {ca: ca.pem}`; for the authorities of the system, leave `tls` out and write https:// URLs"
+        }
+        path if path.ends_with("].discovery") => {
+            "write `discovery: {file: endpoints.yaml}` or `discovery: {dns: engines.example:8000}`"
+        }
+        _ => return None,
+    })
 }

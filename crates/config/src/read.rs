@@ -3,6 +3,7 @@
 //! A section is a struct declared with [`section!`]: the same declaration gives the reader, the list of known keys, the
 //! names that later versions build, and the JSON schema.
 
+use crate::hints;
 use crate::problems::Problem;
 use crate::resolved::BaseUrl;
 use crate::stand_ins::StandIns;
@@ -248,7 +249,7 @@ impl<'a> Reader<'a> {
             if let Some(problem) = self.problems.last_mut() {
                 let known = keys.known.iter().map(|key| plain(key)).collect::<Vec<_>>();
                 let usual = || format!("write a map of settings; known: {}", known.join(", "));
-                problem.hint = Some(example(&path).map_or_else(usual, str::to_owned));
+                problem.hint = Some(hints::example(&path).map_or_else(usual, str::to_owned));
             }
             return None;
         };
@@ -322,7 +323,7 @@ impl<'a> Reader<'a> {
                     "remove it: the gateway knows which headers and methods pages need; {hint}"
                 )),
                 // Who wrote a key of another section wants none of this one.
-                false => belongs(&entry.key),
+                false => hints::belongs(&entry.key),
             };
             (message, here.unwrap_or(hint))
         };
@@ -377,38 +378,6 @@ impl<'a> Reader<'a> {
         self.unexpected(node, "a list");
         None
     }
-}
-
-/// Most places that are named for a key that stands in the wrong one.
-const HOMES_MAX: usize = 3;
-
-/// Where a key of this name belongs, if anywhere.
-fn belongs(key: &str) -> Option<String> {
-    let homes = crate::schema::homes(key);
-    let named: Vec<String> = homes
-        .iter()
-        .take(HOMES_MAX)
-        .map(|home| match home.as_str() {
-            "" => "the top level".to_owned(),
-            home => format!("`{home}`"),
-        })
-        .collect();
-    let more = if homes.len() > HOMES_MAX { " or others" } else { "" };
-    (!named.is_empty()).then(|| format!("`{key}` belongs to {}{more}", named.join(" or ")))
-}
-
-/// What to write where a map is wanted and people write something shorter.
-fn example(path: &str) -> Option<&'static str> {
-    Some(match path {
-        "server.tls" => "write `tls: {cert: cert.pem, key: key.pem}`, the paths of two PEM files",
-        path if path.ends_with("].tls") => {
-            "write `tls: {ca: ca.pem}`; for the authorities of the system, leave `tls` out and write https:// URLs"
-        }
-        path if path.ends_with("].discovery") => {
-            "write `discovery: {file: endpoints.yaml}` or `discovery: {dns: engines.example:8000}`"
-        }
-        _ => return None,
-    })
 }
 
 /// A key without the `r#` that Rust's keywords need.

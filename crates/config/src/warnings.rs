@@ -39,7 +39,8 @@ fn orders(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {
     }
 }
 
-/// Warns where the sessions of a route stay on their endpoint however busy it is.
+/// Warns where the sessions of a route stay on their endpoint however busy it is. Of policies that see load the reckoning knows
+/// least in-flight alone; of the others it says nothing.
 ///
 /// With affinity and least in-flight alone, the owner's lead is 0.5 / (2 (1 − 2^−N)) of affinity's weight and the gap
 /// that load can make is below 1 / (N − 1) of the other's, so no load moves a session if the ratio of the weights is
@@ -54,6 +55,9 @@ fn affinity(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Re
     }
     let place = reader.child(node, "policies").unwrap_or(node);
     let Some(load) = &spec.policies.least_inflight else {
+        if facts::sees_load(&spec.policies) {
+            return;
+        }
         reader.warn(
             place,
             format!(

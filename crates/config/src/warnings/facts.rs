@@ -5,6 +5,7 @@ use crate::resolve::Resolved;
 use crate::resolve::choice::differ;
 use crate::yaml::{NodeId, Tree};
 use weighbridge_core::gpus;
+use weighbridge_core::policies::Policies;
 use weighbridge_core::spec::{Picker, RouteSpec};
 
 /// Warns of policies of a route whose facts no pool and no target tells, and of one that must not choose alone.
@@ -59,16 +60,17 @@ const NO_LOAD: &[&str] = &[
     "session_affinity",
 ];
 
+/// Whether the scores of any of these change with the load.
+pub(super) fn sees_load(policies: &Policies) -> bool {
+    policies.configs().any(|policy| !NO_LOAD.contains(&policy.name()))
+}
+
 /// Warns of a route none of whose policies sees load, so that what it prefers gets everything, however busy it is.
 fn without_load(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {
     let policies = &spec.policies;
     let names: Vec<&str> = policies.configs().map(|policy| policy.name()).collect();
     let told = policies.session_affinity.is_some() || names == ["prefix_cache"];
-    if told
-        || names.is_empty()
-        || spec.picker != Picker::Max
-        || !names.iter().all(|name| NO_LOAD.contains(name))
-    {
+    if told || names.is_empty() || spec.picker != Picker::Max || sees_load(policies) {
         return;
     }
     let place = reader.child(node, "policies").unwrap_or(node);

@@ -258,6 +258,8 @@ fn policies_that_see_no_load_are_told() {
         "policies: {cost: {}, zone: {}, added_delay: {}}",
         "policies: {cost: {}}, picker: weighted_random",
         "preset: agents",
+        "policies: {session_affinity: {}, added_delay: {}}",
+        "policies: {session_affinity: {}, least_work: {}, cost: {}}",
     ] {
         check(&with(quiet), &[]);
     }

@@ -76,6 +76,13 @@ impl Kind {
         }
     }
 
+    /// Whether it refuses requests for a model under a name that it does not know, or may do so. The others serve what they have,
+    /// whatever it is called.
+    #[must_use]
+    pub const fn asks_for_its_model(self) -> bool {
+        !matches!(self, Self::Sglang | Self::LlamaCpp | Self::Tgi | Self::TrtLlm)
+    }
+
     /// Whether it is somebody else's service.
     #[must_use]
     pub const fn is_provider(self) -> bool {

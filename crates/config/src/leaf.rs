@@ -446,7 +446,11 @@ impl Reader<'_> {
             return Some(word);
         }
         let (message, hint) = unknown(&written, "word", words);
-        self.problem(node, message, hint);
+        let path = self.tree.path(node);
+        let key = path.rsplit('.').next().unwrap_or_default();
+        let elsewhere = crate::hints::elsewhere(key, &written)
+            .map(|place| format!("{place}; known here: {}", words.join(", ")));
+        self.problem(node, message, elsewhere.unwrap_or(hint));
         None
     }
 }

@@ -14,6 +14,7 @@ mod address;
 mod certificates;
 mod diff;
 mod forms;
+mod hints;
 mod identity;
 mod kinds;
 mod leaf;

@@ -3,6 +3,7 @@
 //! A section is a struct declared with [`section!`]: the same declaration gives the reader, the list of known keys, the
 //! names that later versions build, and the JSON schema.
 
+use crate::hints;
 use crate::problems::Problem;
 use crate::resolved::BaseUrl;
 use crate::stand_ins::StandIns;
@@ -144,6 +145,14 @@ impl<'a> Reader<'a> {
         self.problem(node, format!("{wanted} is expected here, but {found}"), hint);
     }
 
+    /// Gives the problem that was reported last another hint, unless what was found there is not to be judged.
+    pub(crate) fn hint_last(&mut self, hint: String) {
+        let judged = self.stand_ins.is_none();
+        if let Some(problem) = self.problems.last_mut().filter(|_| judged) {
+            problem.hint = Some(hint);
+        }
+    }
+
     /// Reads a value of any kind.
     pub(crate) fn read<T: FromNode>(&mut self, node: NodeId) -> Option<At<T>> {
         Some(At {
@@ -240,7 +249,7 @@ impl<'a> Reader<'a> {
             if let Some(problem) = self.problems.last_mut() {
                 let known = keys.known.iter().map(|key| plain(key)).collect::<Vec<_>>();
                 let usual = || format!("write a map of settings; known: {}", known.join(", "));
-                problem.hint = Some(example(&path).map_or_else(usual, str::to_owned));
+                problem.hint = Some(hints::example(&path).map_or_else(usual, str::to_owned));
             }
             return None;
         };
@@ -313,7 +322,8 @@ impl<'a> Reader<'a> {
                 true => Some(format!(
                     "remove it: the gateway knows which headers and methods pages need; {hint}"
                 )),
-                false => belongs(&entry.key).map(|home| format!("{home}; {hint}")),
+                // Who wrote a key of another section wants none of this one.
+                false => hints::belongs(&entry.key),
             };
             (message, here.unwrap_or(hint))
         };
@@ -370,38 +380,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Most places that are named for a key that stands in the wrong one.
-const HOMES_MAX: usize = 3;
-
-/// Where a key of this name belongs, if anywhere.
-fn belongs(key: &str) -> Option<String> {
-    let homes = crate::schema::homes(key);
-    let named: Vec<String> = homes
-        .iter()
-        .take(HOMES_MAX)
-        .map(|home| match home.as_str() {
-            "" => "the top level".to_owned(),
-            home => format!("`{home}`"),
-        })
-        .collect();
-    let more = if homes.len() > HOMES_MAX { " or others" } else { "" };
-    (!named.is_empty()).then(|| format!("`{key}` belongs to {}{more}", named.join(" or ")))
-}
-
-/// What to write where a map is wanted and people write something shorter.
-fn example(path: &str) -> Option<&'static str> {
-    Some(match path {
-        "server.tls" => "write `tls: {cert: cert.pem, key: key.pem}`, the paths of two PEM files",
-        path if path.ends_with("].tls") => {
-            "write `tls: {ca: ca.pem}`; for the authorities of the system, leave `tls` out and write https:// URLs"
-        }
-        path if path.ends_with("].discovery") => {
-            "write `discovery: {file: endpoints.yaml}` or `discovery: {dns: engines.example:8000}`"
-        }
-        _ => return None,
-    })
-}
-
 /// A key without the `r#` that Rust's keywords need.
 pub(crate) fn plain(key: &str) -> &str {
     key.strip_prefix("r#").unwrap_or(key)
@@ -414,10 +392,14 @@ pub(crate) fn unknown(name: &str, what: &str, known: &[&str]) -> (String, String
         .map(|near| format!("did you mean `{near}`? "))
         .unwrap_or_default();
     let list = known.iter().map(|key| plain(key)).collect::<Vec<_>>().join(", ");
-    (
-        format!("unknown {what} `{}`", shorten(name)),
-        format!("{near}known: {list}"),
-    )
+    let shown = shorten(name);
+    let message = match shown.trim() {
+        "" => format!("no {what} is given, only quotes"),
+        // Backticks would not show where it begins and ends.
+        _ if shown.contains('`') => format!("unknown {what} {shown:?}"),
+        _ => format!("unknown {what} `{shown}`"),
+    };
+    (message, format!("{near}known: {list}"))
 }
 
 /// The candidate that `name` was probably meant to be.

@@ -2,6 +2,7 @@
 
 mod facts;
 mod labels;
+mod names;
 
 use crate::model::routes::RetryOn;
 use crate::read::{At, Reader};
@@ -9,6 +10,7 @@ use crate::resolve::Resolved;
 use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
 pub(crate) use facts::{unread_weights, weights, zones};
+pub(crate) use names::upstream_names;
 use std::collections::{BTreeSet, HashMap};
 use weighbridge_core::policies::ScorerConfig;
 use weighbridge_core::spec::{FallbackOn, Protocols, RouteSpec, Weight};
@@ -37,7 +39,8 @@ fn orders(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {
     }
 }
 
-/// Warns where the sessions of a route stay on their endpoint however busy it is.
+/// Warns where the sessions of a route stay on their endpoint however busy it is. Of policies that see load the reckoning knows
+/// least in-flight alone; of the others it says nothing.
 ///
 /// With affinity and least in-flight alone, the owner's lead is 0.5 / (2 (1 − 2^−N)) of affinity's weight and the gap
 /// that load can make is below 1 / (N − 1) of the other's, so no load moves a session if the ratio of the weights is
@@ -52,6 +55,9 @@ fn affinity(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Re
     }
     let place = reader.child(node, "policies").unwrap_or(node);
     let Some(load) = &spec.policies.least_inflight else {
+        if facts::sees_load(&spec.policies) {
+            return;
+        }
         reader.warn(
             place,
             format!(

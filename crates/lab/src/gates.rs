@@ -32,6 +32,33 @@ pub struct Gate {
     pub met: bool,
 }
 
+/// What stands as measured where nothing was run that a gate could be judged on.
+const NOTHING: &str = "nothing that it asks about was run";
+
+impl Gate {
+    /// The same, if it was judged on anything at all.
+    fn on_something(self, any: bool) -> Self {
+        match any {
+            true => self,
+            false => Self {
+                measured: NOTHING.to_owned(),
+                met: false,
+                ..self
+            },
+        }
+    }
+
+    /// What the lab says of it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self.met {
+            true => "met",
+            false if self.measured == NOTHING => "not judged",
+            false => "**missed**",
+        }
+    }
+}
+
 /// All gates.
 #[must_use]
 pub fn gates(contests: &[Contest], capacities: &[Capacity]) -> Vec<Gate> {
@@ -125,6 +152,12 @@ fn nobody_better(contests: &[Contest], slice: Slice) -> Gate {
         measured,
         met: count(&on_both) * of >= needed * on_both.len() && !on_both.is_empty(),
     }
+    .on_something(contests.iter().any(|contest| beside_rivals(contest, slice)))
+}
+
+/// Whether `auto` and a yardstick were tried in this case.
+fn beside_rivals(contest: &Contest, slice: Slice) -> bool {
+    auto(contest, slice).is_some() && contest.yardsticks().any(|entry| entry.on(slice).is_some())
 }
 
 fn said(slice: Slice) -> &'static str {
@@ -178,6 +211,7 @@ fn mean(contests: &[Contest], slice: Slice) -> Gate {
         ),
         met: reached >= MEAN_WORKLOADS,
     }
+    .on_something(!shares.is_empty())
 }
 
 /// Share of the best rival's mean time to the first token below which no rule comes.
@@ -253,6 +287,7 @@ fn never_worse(contests: &[Contest]) -> Gate {
         measured: format!("{missed} times; the most: {}", most.join(", ")),
         met: missed == 0 && !all.is_empty(),
     }
+    .on_something(!all.is_empty())
 }
 
 fn median(capacity: &Capacity) -> Gate {
@@ -404,6 +439,28 @@ mod tests {
         assert!(!gate.met);
         assert!(gate.measured.contains("x (tuned on, goodput) +6.2 %"), "{gate:?}");
         assert!(!never_worse(&[]).met, "nothing was run");
+    }
+
+    #[test]
+    fn what_nothing_was_run_for_is_not_judged() {
+        let words = |cases: &[Contest]| -> Vec<&'static str> {
+            let gates = gates(cases, &[]);
+            gates.iter().map(Gate::word).collect()
+        };
+        let auto = [1.0, 1.0, 0.8];
+        assert_eq!(words(&[]), ["not judged"; 5]);
+        assert_eq!(
+            words(&[contest("x", auto, &[])]),
+            ["not judged"; 5],
+            "`auto` alone"
+        );
+        let beside = words(&[contest("x", auto, &[("soon", [0.5, 0.5, 0.9])])]);
+        let missed = "**missed**";
+        assert_eq!(
+            beside,
+            [missed, missed, missed, missed, "not judged"],
+            "no least in-flight"
+        );
     }
 
     #[test]

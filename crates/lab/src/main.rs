@@ -25,6 +25,8 @@ Examples:
   cargo xtask lab --policies mine.json --case agents --held
   cargo xtask lab --check                          (exit code 1 where the documents say otherwise, or a gate was met)
 
+Traces are read from the folder that WEIGHBRIDGE_DATA names, else from shared/data beside the repository.
+
 Exit codes: 0 done, 1 something failed or is not as the documents say, 2 wrong options or no data.";
 
 /// Tries the product's policies and other gateways' on simulated work.

@@ -64,6 +64,9 @@ pub struct About {
     /// What a search has found, a sentence per policy: the answer, where one was asked for.
     #[serde(skip)]
     pub found: Vec<String>,
+    /// What the result leaves out, which is to stand beside it.
+    #[serde(skip)]
+    pub caveats: Vec<String>,
     /// What a reader should know: rows that were left out, estimates, faults.
     pub notes: Vec<String>,
 }

@@ -32,7 +32,7 @@ fn check(config: &str, arguments: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn a_good_config_is_summed_up() {
-    let config = "pools: [{name: a, api_key: ${WB_TEST_KEY}, endpoints: [http://h:1, http://h:2]}]\nroutes: [{name: r, targets: [a], policies: {session_affinity: {}}}]\n";
+    let config = "pools: [{name: a, model: m, api_key: ${WB_TEST_KEY}, endpoints: [http://h:1, http://h:2]}]\nroutes: [{name: r, targets: [a], policies: {session_affinity: {}}}]\n";
     let (code, out, err) = check(config, &[]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_good_config_is_summed_up() {
     add `least_inflight: {}`, or a `bound` such as 1.25 to `session_affinity`
 ok: 1 pool, 2 endpoints, 1 route
   listens on 127.0.0.1:8800 for everybody; admin API 127.0.0.1:8801
-  route r: by policy (session_affinity) over 1 target, 2 endpoints
+  route r: by policy {session_affinity: {}} over 1 target, 2 endpoints
 "
     );
 }
@@ -51,12 +51,19 @@ fn what_a_preset_stands_for_is_printed() {
     let config = "pools: [{name: a, endpoints: [http://h:1, http://h:2]}]\nroutes: [{name: r, targets: [a], preset: chat}]\n";
     let (code, out, err) = check(config, &[]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    let expect = "route r: by policy, preset chat (";
+    let expect =
+        "route r: by policy, preset chat over 1 target, 2 endpoints\n  preset chat stands for `policies: {";
     assert!(out.contains(expect) && !out.contains("implied"), "{out}");
-    let stands_for = Preset::Chat.policies();
-    let names = stands_for.configs().map(|policy| policy.name());
-    for name in names.chain(stands_for.modifiers().map(|modifier| modifier.name())) {
-        assert!(out.contains(name), "{name}: {out}");
+    // What is printed can be written in the place of the preset, and is the same then.
+    for preset in Preset::ALL {
+        let route = |chooses: &str| {
+            let pools = "pools: [{name: a, model: m, endpoints: [http://h:1, http://h:2]}]";
+            format!("{pools}\nroutes: [{{name: r, targets: [a], {chooses}}}]\n")
+        };
+        let (_, out, _) = check(&route(&format!("preset: {}", preset.as_str())), &[]);
+        let stands_for = out.split('`').nth(1).unwrap();
+        let loaded = weighbridge_config::load_str("t.yaml", &route(stands_for), &|_| None).unwrap();
+        assert_eq!(loaded.config.fleet.routes[0].policies, preset.policies(), "{out}");
     }
 }
 
@@ -66,7 +73,7 @@ fn what_is_implied_is_told_with_how_to_ask_for_something_else() {
     let (code, out, _) = check(&format!("pools: [{{name: a, {two}}}]\n"), &[]);
     assert_eq!(code, 0);
     assert!(
-        out.contains("\n  route a: by policy, implied preset auto ("),
+        out.contains("\n  route a: by policy, implied preset auto over 1 target, 2 endpoints\n  preset auto stands for `policies: {"),
         "{out}"
     );
     assert!(
@@ -86,7 +93,7 @@ fn what_is_implied_is_told_with_how_to_ask_for_something_else() {
     let (_, out, _) = check(weighted, &[]);
     assert!(
         out.contains(
-            "\n  route a: by round_robin over 1 target, 2 endpoints\n  where nothing but weights of endpoints"
+            "\n  route a: by round_robin, 3 : 1, over 1 target, 2 endpoints\n  where nothing but weights of endpoints"
         ),
         "{out}"
     );
@@ -99,6 +106,15 @@ fn what_is_implied_is_told_with_how_to_ask_for_something_else() {
         report["routes"],
         serde_json::json!([{"name": "a", "route_by": "policy", "preset": "auto", "preset_implied": true}])
     );
+    let shares = "routes: [{name: r, targets: [{pool: a, weight: 9}, {pool: b, weight: 0.5}]}]";
+    let (_, out, _) = check(
+        &format!("pools: [{{name: a, {two}}}, {{name: b, {two}}}]\n{shares}\n"),
+        &[],
+    );
+    assert!(
+        out.contains("route r: by weight, 9 : 0.5, over 2 targets"),
+        "{out}"
+    );
     // What is printed of a policy is all that is not its default.
     let own = "policies: {session_affinity: {bound: 1.5}, least_inflight: {weight: 0.5}}";
     let (_, out, _) = check(
@@ -106,7 +122,7 @@ fn what_is_implied_is_told_with_how_to_ask_for_something_else() {
         &[],
     );
     assert!(
-        out.contains("(session_affinity {bound: 1.5}, least_inflight 0.5)"),
+        out.contains("by policy {least_inflight: {weight: 0.5}, session_affinity: {bound: 1.5}} over"),
         "{out}"
     );
 }

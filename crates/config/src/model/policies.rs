@@ -3,6 +3,7 @@
 //! The keys come from the schema of those types, so a policy that joins the catalogue is read, suggested, documented
 //! and refused by the same code.
 
+use crate::hints;
 use crate::read::{FromNode, Keys, Reader};
 use crate::yaml::{NodeId, Shape, Value};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -11,6 +12,9 @@ use serde_json::Value as Json;
 use std::borrow::Cow;
 use weighbridge_core::policies::{NOT_YET, Policies};
 
+/// Largest weight of a policy: what is a millionth of another decides nothing any more.
+const POLICY_WEIGHT_MAX: f64 = 1e6;
+
 /// The policies of a route.
 pub(crate) struct PolicySet(pub(crate) Policies);
 
@@ -18,6 +22,8 @@ impl FromNode for PolicySet {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
         let Value::Map(entries) = reader.tree.value(node) else {
             reader.unexpected(node, "a map of policies");
+            let hint = instead_of_map(reader, node);
+            reader.hint_last(hint);
             return None;
         };
         let entries = entries.clone();
@@ -37,6 +43,9 @@ impl FromNode for PolicySet {
                         later: NOT_YET,
                     },
                 );
+                if let Some(hint) = hints::elsewhere("policies", name) {
+                    reader.hint_last(hint);
+                }
             } else if let Some(settings) = policy(reader, entry.value, name, &schema) {
                 good.insert(entry.key, settings);
                 continue;
@@ -60,6 +69,11 @@ fn policy(reader: &mut Reader<'_>, node: NodeId, name: &str, schema: &Json) -> O
     }
     let Value::Map(entries) = reader.tree.value(node) else {
         reader.unexpected(node, "a map of settings");
+        let hint = match reader.tree.shape(node) {
+            Shape::Number => format!("write `{name}: {{weight: {}}}`", reader.written(node)),
+            _ => format!("write `{name}: {{}}` to use its defaults"),
+        };
+        reader.hint_last(hint);
         return None;
     };
     let entries = entries.clone();
@@ -93,14 +107,89 @@ fn policy(reader: &mut Reader<'_>, node: NodeId, name: &str, schema: &Json) -> O
 fn setting(reader: &mut Reader<'_>, node: NodeId, key: (&str, &str)) -> Option<Json> {
     if let Value::List(items) = reader.tree.value(node) {
         let items = items.clone();
-        let count = items.len();
         let values: Vec<Json> = items
             .into_iter()
             .filter_map(|item| fits(reader, item, key, true))
             .collect();
-        return (values.len() == count).then_some(Json::Array(values));
+        let whole = Json::Array(values);
+        // What the entries are together, where each is good by itself.
+        let sound = reader.children(node).len() == count_of(&whole) && in_range(reader, node, key, &whole);
+        return sound.then_some(whole);
     }
     fits(reader, node, key, false)
+}
+
+fn count_of(list: &Json) -> usize {
+    list.as_array().map_or(0, Vec::len)
+}
+
+/// Whether the policy takes the value of its setting, which is of the right kind; reports at its node where it does not.
+fn in_range(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), value: &Json) -> bool {
+    let probe = serde_json::json!({ name: { key: value } });
+    let Ok(policies) = Policies::deserialize(probe) else {
+        return true;
+    };
+    let weight = policies.configs().next().map(|policy| policy.weight());
+    let (message, hint) = match weight.filter(|_| key == "weight") {
+        Some(weight) if !weight.is_finite() || weight <= 0.0 => (
+            format!("the weight of a policy must be above 0, and this is {weight}"),
+            format!("remove `{name}` to switch it off"),
+        ),
+        Some(weight) if weight > POLICY_WEIGHT_MAX => (
+            format!("the weight of a policy is at most {POLICY_WEIGHT_MAX}, and this is {weight}"),
+            "weights count by their ratios: give the others less".to_owned(),
+        ),
+        _ => {
+            let scorers = policies.configs().map(|policy| policy.check());
+            let checks = scorers.chain(policies.modifiers().map(|modifier| modifier.check()));
+            let Some(message) = checks.filter_map(Result::err).next() else {
+                return true;
+            };
+            // The path names the key already.
+            let message = message.strip_prefix(&format!("{key}: ")).unwrap_or(&message);
+            match message.split_once("; ") {
+                Some((message, hint)) => (message.to_owned(), hint.to_owned()),
+                None => (message.to_owned(), usual(name, key)),
+            }
+        }
+    };
+    reader.problem(node, message, hint);
+    false
+}
+
+/// How to get the default of a setting.
+fn usual(name: &str, key: &str) -> String {
+    let usual = Policies::deserialize(serde_json::json!({ name: {} })).and_then(serde_json::to_value);
+    match usual.as_ref().map(|usual| &usual[name][key]) {
+        Ok(Json::Number(number)) => format!("leave `{key}` out for its default, {number}"),
+        _ => format!("leave `{key}` out for its default"),
+    }
+}
+
+/// What to write where `policies` is no map.
+fn instead_of_map(reader: &Reader<'_>, node: NodeId) -> String {
+    let written = reader.written(node);
+    let names: Vec<String> = match reader.tree.value(node) {
+        Value::List(items) => (items.iter())
+            .map(|item| reader.written(*item))
+            .filter(|name| Policies::NAMES.contains(&name.as_str()))
+            .collect(),
+        _ => match hints::elsewhere("policies", &written) {
+            Some(hint) => return hint,
+            None => vec![written],
+        },
+    };
+    let names = names
+        .iter()
+        .filter(|name| Policies::NAMES.contains(&name.as_str()));
+    let mut each: Vec<String> = names.map(|name| format!("{name}: {{}}")).collect();
+    if each.is_empty() {
+        each.push("least_inflight: {}".to_owned());
+    }
+    format!(
+        "write a map of names and settings: `policies: {{{}}}`",
+        each.join(", ")
+    )
 }
 
 /// The value of a node if the policy takes it for its setting, alone or as one entry of the setting's list.
@@ -122,6 +211,7 @@ fn fits(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), in_lis
         let wanted = message.split_once("expected ").map(|(_, wanted)| match wanted {
             "f64" | "f32" => "a number".to_owned(),
             "u16" | "u32" | "u64" | "usize" => "a whole number".to_owned(),
+            "string or map" | "map with a single key" if key == "keys" => KEY_SOURCES.to_owned(),
             other => other.to_owned(),
         });
         let hint = wanted
@@ -130,8 +220,17 @@ fn fits(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), in_lis
         reader.problem(node, format!("{shown} does not fit `{key}`"), hint);
         return None;
     }
-    Some(value)
+    let written = if in_list {
+        Json::Array(vec![value.clone()])
+    } else {
+        value.clone()
+    };
+    in_range(reader, node, (name, key), &written).then_some(value)
 }
+
+/// What an entry of the keys of sessions may be.
+const KEY_SOURCES: &str = "one of `{header: x-session-id}`, `{cookie: session}`, `{body: user}`, `{prompt_head: 16KiB}`, \
+                           `client_ip`, `api_key`";
 
 /// The value of a node with its variables replaced.
 pub(crate) fn json(reader: &mut Reader<'_>, node: NodeId) -> Option<Json> {

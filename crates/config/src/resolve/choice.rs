@@ -13,9 +13,6 @@ use weighbridge_core::policies::Policies;
 use weighbridge_core::presets::Preset;
 use weighbridge_core::spec::{PoolSpec, TargetSpec, Weight};
 
-/// Largest weight of a policy: what is a millionth of another decides nothing any more.
-const POLICY_WEIGHT_MAX: f64 = 1e6;
-
 /// What a route says of how it chooses.
 pub(super) struct Said {
     pub(super) route_by: Option<At<RouteByWord>>,
@@ -74,7 +71,7 @@ impl Own {
         for (node, key) in [by, preset].into_iter().flatten() {
             reader.warn(
                 node,
-                format!("`{key}` has no effect here, because a route names the pool `{pool}`, which has none of its own then"),
+                format!("`{key}` has no effect here: it is for the route that a pool is by itself, and `{pool}` is none, as a route names it as a target"),
                 "write it in that route",
             );
         }
@@ -267,25 +264,11 @@ fn only_modifiers(reader: &mut Reader<'_>, node: NodeId, (own, chosen): (&Polici
     }
 }
 
+/// Reports what the settings of a policy are together; each by itself was looked at when it was read.
 fn policies(reader: &mut Reader<'_>, At { node, value }: At<PolicySet>) -> At<Policies> {
     for policy in value.0.configs() {
         let node = reader.child(node, policy.name()).unwrap_or(node);
-        let weight = policy.weight();
-        if !weight.is_finite() || weight <= 0.0 {
-            let node = reader.child(node, "weight").unwrap_or(node);
-            reader.problem(
-                node,
-                format!("the weight of a policy must be above 0, and this is {weight}"),
-                format!("remove `{}` to switch it off", policy.name()),
-            );
-        } else if weight > POLICY_WEIGHT_MAX {
-            let node = reader.child(node, "weight").unwrap_or(node);
-            reader.problem(
-                node,
-                format!("the weight of a policy is at most {POLICY_WEIGHT_MAX}, and this is {weight}"),
-                "weights count by their ratios: give the others less",
-            );
-        } else if let Err(message) = policy.check() {
+        if let Err(message) = policy.check() {
             reader.problem(node, message, "");
         }
     }

@@ -5,6 +5,7 @@ use crate::resolve::Resolved;
 use crate::resolve::choice::differ;
 use crate::yaml::{NodeId, Tree};
 use weighbridge_core::gpus;
+use weighbridge_core::policies::Policies;
 use weighbridge_core::spec::{Picker, RouteSpec};
 
 /// Warns of policies of a route whose facts no pool and no target tells, and of one that must not choose alone.
@@ -32,6 +33,7 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
             "give the targets their `serves_tokens: {up_to: 5000}`",
         ),
     ];
+    let blind = cases.iter().any(|(_, lacks, ..)| *lacks);
     for (name, lacks, message, hint) in cases {
         if lacks {
             let place = policy(reader, node, name);
@@ -40,7 +42,51 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
     }
     if reader.child(node, "policies").is_some() {
         mixes(reader, node, spec);
+        // Policies that lack their facts leave it to chance, which does not heap requests.
+        if !blind && super::first_candidates(spec, pools) > 1 {
+            without_load(reader, node, spec);
+        }
     }
+}
+
+/// Policies whose scores do not change with the load.
+const NO_LOAD: &[&str] = &[
+    "cost",
+    "zone",
+    "capability",
+    "prompt_length",
+    "lora_affinity",
+    "prefix_cache",
+    "session_affinity",
+];
+
+/// Whether the scores of any of these change with the load.
+pub(super) fn sees_load(policies: &Policies) -> bool {
+    policies.configs().any(|policy| !NO_LOAD.contains(&policy.name()))
+}
+
+/// Warns of a route none of whose policies sees load, so that what it prefers gets everything, however busy it is.
+fn without_load(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec) {
+    let policies = &spec.policies;
+    let names: Vec<&str> = policies.configs().map(|policy| policy.name()).collect();
+    let told = policies.session_affinity.is_some() || names == ["prefix_cache"];
+    if told || names.is_empty() || spec.picker != Picker::Max || sees_load(policies) {
+        return;
+    }
+    let place = reader.child(node, "policies").unwrap_or(node);
+    let named: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let (verb, ones) = match names.len() {
+        1 => ("does", "the endpoint that it prefers gets"),
+        _ => ("do", "the endpoint that they prefer gets"),
+    };
+    reader.warn(
+        place,
+        format!(
+            "{} {verb} not see load, so {ones} every request, however busy it is",
+            named.join(" and ")
+        ),
+        "add a policy that sees it: `least_inflight: {}`, or `least_work: {}`",
+    );
 }
 
 /// Warns of policies that a route has written which must not choose alone, or not together.

@@ -271,7 +271,9 @@ fn a_pool_that_a_route_names_says_in_vain_how_its_own_route_chooses() {
     let told = crate::common::warnings(&text);
     assert_eq!(told.len(), 2, "{told:?}");
     for (line, key) in told.iter().zip(["preset", "route_by"]) {
-        let says = format!("`{key}` has no effect here, because a route names the pool `a`");
+        let says = format!(
+            "`{key}` has no effect here: it is for the route that a pool is by itself, and `a` is none, as a route names it as a target"
+        );
         let says = told
             .iter()
             .any(|line| line.contains(&says) && line.contains("write it in that route"));

@@ -90,29 +90,23 @@ fn the_memory_for_bodies_has_room_for_one() {
 fn a_key_in_the_wrong_place_is_told_where_it_belongs() {
     let hint = |text: &str| bad(text)[0].hint.clone().unwrap();
     for (text, begins) in [
-        (
-            pool("max_body: 1MiB"),
-            "`max_body` belongs to `server`; known: version, server",
-        ),
+        (pool("max_body: 1MiB"), "`max_body` belongs to `server`"),
         (
             pool("listen: 127.0.0.1:1"),
-            "`listen` belongs to `admin` or `server`; known: ",
+            "`listen` belongs to `admin` or `server`",
         ),
         (
             pool_with("interval: 5s"),
-            "`interval` belongs to `pools[].health` or `pools[].scrape`; known: ",
+            "`interval` belongs to `pools[].health` or `pools[].scrape`",
         ),
-        (
-            pool_with("log: {level: info}"),
-            "`log` belongs to the top level; known: ",
-        ),
+        (pool_with("log: {level: info}"), "`log` belongs to the top level"),
         (
             pool_with("first_byte: 5s"),
-            "`first_byte` belongs to `pools[].timeouts`; known: ",
+            "`first_byte` belongs to `pools[].timeouts`",
         ),
         (
             pool("server: {fail_open: true}"),
-            "`fail_open` belongs to `pools[]`; known: ",
+            "`fail_open` belongs to `pools[]`",
         ),
         (pool("nonsense: 1"), "known: version"),
     ] {
@@ -127,9 +121,6 @@ fn what_surprises_is_told_beside_what_is_wrong() {
     ))
     .unwrap_err();
     assert_eq!(problems.count(), 1);
-    assert!(
-        problems.warnings()[0]
-            .message
-            .contains("these keys have no effect")
-    );
+    let told = |warning: &weighbridge_config::Problem| warning.message.contains("these keys have no effect");
+    assert!(problems.warnings().iter().any(told));
 }

@@ -60,3 +60,48 @@ fn a_file_of_endpoints_that_is_none_is_told_where_the_config_names_it() {
         .to_string();
     assert!(shown.contains("write `[]` for no endpoint"), "{shown}");
 }
+
+#[test]
+fn a_word_in_the_wrong_key_is_told_the_right_one() {
+    for (more, part) in [
+        ("preset: round_robin", "`route_by: round_robin`"),
+        ("preset: least_inflight", "write `policies: {least_inflight: {}}`"),
+        ("preset: power_of_two", "write `picker: power_of_two`"),
+        (
+            "route_by: least-inflight",
+            "write `policies: {least_inflight: {}}`",
+        ),
+        ("route_by: auto", "`auto` is a preset: write `preset: auto`"),
+        ("picker: round_robin", "`route_by: round_robin`"),
+        ("policies: {auto: {}}", "`auto` is a preset: write `preset: auto`"),
+        ("policies: {round_robin: {}}", "`route_by: round_robin`"),
+        ("policies: agents", "`agents` is a preset: write `preset: agents`"),
+        (
+            "policies: [least_inflight, zone]",
+            "`policies: {least_inflight: {}, zone: {}}`",
+        ),
+        ("policies: zone", "`policies: {zone: {}}`"),
+        (
+            "policies: {least_inflight: 2}",
+            "write `least_inflight: {weight: 2}`",
+        ),
+        ("policies: {zone: yes}", "write `zone: {}`"),
+        (
+            "policies: {session_affinity: {keys: [{}]}}",
+            "one of `{header: x-session-id}`",
+        ),
+        ("preset: ''", "no word is given"),
+        ("preset: '`'", "unknown word \"`\""),
+    ] {
+        let found = bad(&route(&format!("targets: [a], {more}")));
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert!(shown.len() == 1 && shown[0].contains(part), "{more}: {shown:#?}");
+    }
+    let found = bad(&pool_with("policies: {least_inflight: {}}"));
+    assert_eq!(found[0].hint.as_deref(), Some("`policies` belongs to `routes[]`"));
+    let found = bad(&pool_with("route_by: least_inflight"));
+    assert!(
+        found[0].hint.as_deref().unwrap().contains("in a route"),
+        "{found:?}"
+    );
+}

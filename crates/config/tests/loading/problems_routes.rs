@@ -190,7 +190,7 @@ fn policies_are_checked_setting_by_setting() {
         &route("targets: [a], policies: {session_affinity: {keys: [{header: x}, {heder: y}, client_ip, 5]}}"),
         &[
             "routes[0].policies.session_affinity.keys[1]: this does not fit `keys` | expected one of `header`, `cookie`, `body`, `prompt_head`, `client_ip`, `api_key`",
-            "routes[0].policies.session_affinity.keys[3]: `5` does not fit `keys` | expected string or map",
+            "routes[0].policies.session_affinity.keys[3]: `5` does not fit `keys` | expected one of `{header: x-session-id}`, `{cookie: session}`, `{body: user}`, `{prompt_head: 16KiB}`, `client_ip`, `api_key`",
         ],
     );
     check(
@@ -205,12 +205,14 @@ fn policies_are_checked_setting_by_setting() {
     check(
         &route("targets: [a], policies: {session_affinity: {keys: [{prompt_head: 100B}]}}"),
         &[
-            "routes[0].policies.session_affinity: keys: prompt_head: 100B is not from 256B to 4MiB; 16KiB is some 4,000 tokens",
+            "routes[0].policies.session_affinity.keys[0]: prompt_head: 100B is not from 256B to 4MiB | 16KiB is some 4,000 tokens",
         ],
     );
     check(
         &route("targets: [a], policies: []"),
-        &["routes[0].policies: a map of policies is expected here, but this is a list"],
+        &[
+            "routes[0].policies: a map of policies is expected here, but this is a list | write a map of names and settings: `policies: {least_inflight: {}}`",
+        ],
     );
 }
 
@@ -300,9 +302,42 @@ fn settings_of_policies_are_in_their_ranges() {
             "targets: [a], policies: {least_inflight: {}, overload: {factor: 2}, zone: {cross_zone: -1}, batch_packing: {max_batch: 0}}",
         ),
         &[
-            "routes[0].policies.overload: factor: 2 is not between 0 and 1",
-            "routes[0].policies.zone: cross_zone: -1 is not between 0 and 1",
-            "routes[0].policies.batch_packing: max_batch: at least 1",
+            "routes[0].policies.overload.factor: 2 is not between 0 and 1 | leave `factor` out for its default, 0.5",
+            "routes[0].policies.zone.cross_zone: -1 is not between 0 and 1 | leave `cross_zone` out for its default, 0.5",
+            "routes[0].policies.batch_packing.max_batch: at least 1 | leave `max_batch` out for its default, 256",
+        ],
+    );
+}
+
+#[test]
+fn every_problem_of_policies_is_told_at_its_key() {
+    check(
+        &route(
+            "targets: [a], policies: {least_in_flight: {}, session_affinity: {wieght: 1}, prefix_cache: {weight: 0}}",
+        ),
+        &[
+            "routes[0].policies.least_in_flight: unknown policy `least_in_flight` | did you mean `least_inflight`? known: session_affinity, least_inflight, queue_depth, kv_headroom, gpu_load, prompt_length, batch_packing, zone, cost, capability, lora_affinity, prefix_cache, least_work, expected_wait, prefill_batch, latency, predicted_latency, added_delay, overload",
+            "routes[0].policies.session_affinity.wieght: unknown key `wieght` | did you mean `weight`? known: bound, keys, paths, weight",
+            "routes[0].policies.prefix_cache.weight: the weight of a policy must be above 0, and this is 0 | remove `prefix_cache` to switch it off",
+        ],
+    );
+    check(
+        &route(
+            "targets: [a], policies: {added_delay: {arrivals: -1, answer: 3, recompute: lots, evictions: 101}}",
+        ),
+        &[
+            "routes[0].policies.added_delay.arrivals: -1 is not from 0 to 100 | leave `arrivals` out for its default, 1.0",
+            "routes[0].policies.added_delay.answer: unknown key `answer` | did you mean `answers`? known: answers, arrivals, evictions, recompute, weight",
+            "routes[0].policies.added_delay.recompute: `lots` does not fit `recompute` | expected a number",
+            "routes[0].policies.added_delay.evictions: 101 is not from 0 to 100 | leave `evictions` out for its default, 1.0",
+        ],
+    );
+    check(
+        &route(
+            "targets: [a], policies: {session_affinity: {keys: [{prompt_head: 4KiB}, {prompt_head: 8KiB}]}}",
+        ),
+        &[
+            "routes[0].policies.session_affinity.keys: prompt_head stands there twice | every prompt has a head, so only the first would count",
         ],
     );
 }

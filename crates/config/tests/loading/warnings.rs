@@ -218,6 +218,95 @@ fn policies_that_lack_what_they_look_at_are_told() {
 }
 
 #[test]
+fn policies_that_see_no_load_are_told() {
+    let with = |more: &str| {
+        let pool = |name: &str, input: u32| {
+            format!(
+                "{{name: {name}, endpoints: [http://{name}1:1, http://{name}2:1], price: {{input: {input}, output: 1}}}}"
+            )
+        };
+        format!(
+            "server: {{zone: az1}}\npools: [{}, {}]\nroutes: [{{name: r, targets: [a, b], {more}}}]",
+            pool("a", 1),
+            pool("b", 2)
+        )
+    };
+    let mend = "add a policy that sees it: `least_inflight: {}`, or `least_work: {}`";
+    for (policies, told) in [
+        (
+            "cost: {}",
+            "`cost` does not see load, so the endpoint that it prefers gets",
+        ),
+        (
+            "zone: {}",
+            "`zone` does not see load, so the endpoint that it prefers gets",
+        ),
+        (
+            "prefix_cache: {}, cost: {}",
+            "`cost` and `prefix_cache` do not see load, so the endpoint that they prefer gets",
+        ),
+    ] {
+        check(
+            &with(&format!("policies: {{{policies}}}")),
+            &[&format!(
+                "routes[0].policies: {told} every request, however busy it is | {mend}"
+            )],
+        );
+    }
+    for quiet in [
+        "policies: {cost: {}, least_inflight: {}}",
+        "policies: {cost: {}, zone: {}, added_delay: {}}",
+        "policies: {cost: {}}, picker: weighted_random",
+        "preset: agents",
+        "policies: {session_affinity: {}, added_delay: {}}",
+        "policies: {session_affinity: {}, least_work: {}, cost: {}}",
+    ] {
+        check(&with(quiet), &[]);
+    }
+    let told = warnings(&with("policies: {session_affinity: {}, cost: {}}"));
+    assert!(
+        told.len() == 1 && told[0].contains("stay on their endpoint"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn routes_whose_name_engines_do_not_know_are_told() {
+    let told = |pool: &str, routes: &str| -> Vec<String> {
+        let text = format!("pools: [{{name: a, endpoints: [http://h:1]{pool}}}]\nroutes: [{routes}]");
+        let loaded = crate::common::load(&text).unwrap();
+        loaded.warnings.iter().map(ToString::to_string).collect()
+    };
+    let one = "{name: chat, targets: [a]}";
+    assert_eq!(
+        told(", kind: vllm", one),
+        [
+            "t.yaml:1:9: pools[0]: engines of the pool `a` are asked for the model `chat`, as the route is called, and refuse what they do not serve under that name\n    add `model: …` to the pool with the name that its engines serve, also where it is this one; `GET /v1/models` of an engine tells it"
+        ]
+    );
+    assert_eq!(told("", one).len(), 1);
+    let many = "{name: b, targets: [a]}, {name: a, targets: [a]}, {name: c, targets: [a]}, {name: d, targets: [a]}, {name: e, targets: [a]}";
+    let many = told("", many).join("\n");
+    assert!(
+        many.contains("the model `b`, `c`, `d` and 1 more, as the routes are called"),
+        "{many}"
+    );
+    for (pool, routes) in [
+        ("", ""),
+        ("", "{name: a, targets: [a]}"),
+        (", model: chat", one),
+        (", kind: llamacpp", one),
+        (", kind: tgi", one),
+        (
+            "",
+            "{name: lora-1, targets: [a], policies: {lora_affinity: {}, least_inflight: {}}}",
+        ),
+    ] {
+        assert_eq!(told(pool, routes), Vec::<String>::new(), "{pool} {routes}");
+    }
+}
+
+#[test]
 fn filters_and_pickers_without_effect_are_told() {
     check(
         "pools: [{name: a, endpoints: [http://h:1]}]\nroutes: [{name: r, targets: [a], picker: power_of_two, filters: {modality: true, rules: [{}]}}]",

@@ -28,7 +28,7 @@ pub(super) fn tables(contests: &[Contest]) -> String {
         let _ = write!(
             text,
             "### The most that any rule can gain, {}\n\n{}\
-             | case | mean TTFT: floor | best yardstick | at most | `auto` | its gain | p90 TTFT: floor | best yardstick | at most | `auto` | its gain |\n\
+             | case | mean TTFT: floor | best yardstick | at most | `auto` | `auto` beside it | p90 TTFT: floor | best yardstick | at most | `auto` | `auto` beside it |\n\
              |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
             slice.name(),
             match text.is_empty() {

@@ -68,8 +68,7 @@ fn introduction() -> String {
 pub(super) fn gates(gates: &[Gate]) -> String {
     let mut text = String::from("| asked | measured | |\n|---|---|---|\n");
     for gate in gates {
-        let met = if gate.met { "met" } else { "**missed**" };
-        let _ = writeln!(text, "| {} | {} | {met} |", gate.asks, gate.measured);
+        let _ = writeln!(text, "| {} | {} | {} |", gate.asks, gate.measured, gate.word());
     }
     text
 }

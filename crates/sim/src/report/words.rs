@@ -4,9 +4,15 @@ use super::compare::{Difference, Noise, difference, spread};
 use super::figures::{Better, Figure, figures};
 use super::{Policy, Report, numbers};
 
-/// The result in sentences: which policy is better, by how much, and whether that is more than chance.
+/// The result in sentences: which policy is better, by how much, whether that is more than chance, and what it leaves out.
 #[must_use]
 pub fn headline(report: &Report) -> Vec<String> {
+    let mut sentences = result(report);
+    sentences.extend(report.about.caveats.iter().cloned());
+    sentences
+}
+
+fn result(report: &Report) -> Vec<String> {
     if !report.about.found.is_empty() {
         return report.about.found.clone();
     }

@@ -10,7 +10,7 @@ use weighbridge_config::resolved::{Chosen, Route};
 use weighbridge_config::{Config, Loaded, Problem, Problems};
 use weighbridge_core::policies::Policies;
 use weighbridge_core::presets::Preset;
-use weighbridge_core::spec::RouteSpec;
+use weighbridge_core::spec::{RouteSpec, Weight};
 
 /// Arguments of `weighbridge check`.
 #[derive(clap::Args)]
@@ -143,6 +143,7 @@ fn summary(config: &Config) -> String {
     for (spec, route) in config.fleet.routes.iter().zip(&config.routes) {
         let _ = writeln!(text, "{}", route_line(config, spec, route));
     }
+    text.push_str(&presets(config));
     for (chosen, note) in [
         (Chosen::Implied, IMPLIED),
         (Chosen::EndpointWeights, ENDPOINT_WEIGHTS),
@@ -173,15 +174,16 @@ fn route_line(config: &Config, spec: &RouteSpec, route: &Route) -> String {
             (chosen.preset()).map_or_else(String::new, |preset| format!(", preset {}", preset.as_str()))
         }
     };
-    let policies = policies(&spec.policies);
-    let policies = match policies.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", policies.join(", ")),
+    // What a preset stands for is told once, below.
+    let policies = match chosen_by_hand(spec, route) {
+        true => format!(" {}", policies(&spec.policies)),
+        false => String::new(),
     };
     format!(
-        "  route {}: by {}{preset}{policies} over {}, {}{}",
+        "  route {}: by {}{preset}{policies}{} over {}, {}{}",
         spec.name,
         spec.route_by().as_str(),
+        shares(config, spec),
         counted(spec.targets.len(), "target"),
         counted(endpoints, "endpoint"),
         match pools().any(|pool| pool.discovery.is_some()) {
@@ -191,29 +193,68 @@ fn route_line(config: &Config, spec: &RouteSpec, route: &Route) -> String {
     )
 }
 
-/// Each policy with its weight, unless that is 1, and what else is not its default.
-fn policies(policies: &Policies) -> Vec<String> {
+fn chosen_by_hand(spec: &RouteSpec, route: &Route) -> bool {
+    route.chosen.preset().is_none() && spec.policies.configs().next().is_some()
+}
+
+/// What each preset that is in use stands for, as it can be written in its place.
+fn presets(config: &Config) -> String {
+    let used = |preset: &Preset| {
+        let mut routes = config.routes.iter();
+        routes.any(|route| route.chosen.preset() == Some(*preset))
+    };
+    let line = |preset: Preset| {
+        let about = match preset {
+            Preset::Auto => ": each request goes where it delays itself and all others least",
+            _ => "",
+        };
+        format!(
+            "  preset {} stands for `policies: {}`{about} (docs/choosing.md)\n",
+            preset.as_str(),
+            policies(&preset.policies())
+        )
+    };
+    Preset::ALL.into_iter().filter(used).map(line).collect()
+}
+
+/// Most shares that are printed of one route.
+const SHARES_MAX: usize = 8;
+
+/// The shares of the targets, or of endpoints that take turns by unequal weights.
+fn shares(config: &Config, spec: &RouteSpec) -> String {
+    let given: Vec<f64> = match spec.targets.iter().any(|target| target.weight.is_some()) {
+        true => (spec.targets.iter().filter_map(|target| target.weight))
+            .map(Weight::as_f64)
+            .collect(),
+        false if spec.policies.is_empty() => (spec.targets.iter())
+            .filter_map(|target| config.fleet.pools.get(target.pool))
+            .flat_map(|pool| &pool.endpoints)
+            .map(|endpoint| endpoint.weight.as_f64())
+            .collect(),
+        false => Vec::new(),
+    };
+    if given.iter().all(|weight| Some(weight) == given.first()) {
+        return String::new();
+    }
+    let shown: Vec<String> = (given.iter().take(SHARES_MAX)).map(ToString::to_string).collect();
+    let more = if given.len() > SHARES_MAX { " : …" } else { "" };
+    format!(", {}{more},", shown.join(" : "))
+}
+
+/// The policies as a config has them, each with what is not its default.
+fn policies(policies: &Policies) -> String {
     let all = serde_json::to_value(policies).unwrap_or_default();
-    let scorers = policies
-        .configs()
-        .map(|policy| (policy.name(), Some(policy.weight())));
-    let modifiers = policies.modifiers().map(|modifier| (modifier.name(), None));
-    let shown = scorers.chain(modifiers).map(|(name, weight)| {
+    let each = all.as_object().into_iter().flatten().map(|(name, settings)| {
         let usual = Policies::deserialize(json!({ name: {} })).and_then(serde_json::to_value);
         let usual = usual.unwrap_or_default();
-        let settings = all[name].as_object().into_iter().flatten();
+        let settings = settings.as_object().into_iter().flatten();
         let settings: Vec<String> = settings
-            .filter(|(key, value)| *key != "weight" && usual[name][key] != **value)
+            .filter(|(key, value)| usual[name][key] != **value)
             .map(|(key, value)| format!("{key}: {value}"))
             .collect();
-        let weight = weight.filter(|weight| *weight != 1.0);
-        let weight = weight.map_or_else(String::new, |weight| format!(" {weight}"));
-        match settings.is_empty() {
-            true => format!("{name}{weight}"),
-            false => format!("{name}{weight} {{{}}}", settings.join(", ")),
-        }
+        format!("{name}: {{{}}}", settings.join(", "))
     });
-    shown.collect()
+    format!("{{{}}}", each.collect::<Vec<_>>().join(", "))
 }
 
 fn counted(count: usize, noun: &str) -> String {

@@ -21,7 +21,7 @@ const EXAMPLE: &str = "\
 Examples:
   weighbridge explain --request chat.json --header 'session-id: 42'      (the running gateway, as things stand)
   weighbridge explain --request chat.json --config weighbridge.yaml      (offline: every endpoint idle and healthy)
-  echo '{\"model\":\"qwen3\",\"messages\":[]}' | weighbridge explain --request - --against 127.0.0.1:8801";
+  echo '{\"model\":\"qwen3\",\"messages\":[]}' | weighbridge explain --request - --admin 127.0.0.1:8801";
 
 /// Largest request, bytes: what the admin API takes.
 const REQUEST_MAX: u64 = 1 << 20;
@@ -40,11 +40,11 @@ pub(crate) struct Args {
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = parse_header)]
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Decide by this config file, without a running gateway.
-    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["against", "token"])]
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["admin", "token"])]
     config: Option<PathBuf>,
-    /// Admin listener of the running gateway to ask, HOST:PORT or http://HOST:PORT.
-    #[arg(long, alias = "admin", value_name = "URL", default_value = USUAL)]
-    against: String,
+    /// Admin listener of the running gateway to ask, HOST:PORT.
+    #[arg(long, alias = "against", value_name = "ADDR", default_value = USUAL)]
+    admin: String,
     /// Admin token [default: $WEIGHBRIDGE_ADMIN_TOKEN, else the file that the gateway on this machine wrote].
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
@@ -133,5 +133,5 @@ fn ask(args: &Args, body: &str) -> Result<Value, Failure> {
         json!(headers),
         body.get()
     );
-    Api::new(&args.against, args.token.as_deref())?.send(Method::POST, "/api/explain", question)
+    Api::new(&args.admin, args.token.as_deref())?.send(Method::POST, "/api/explain", question)
 }

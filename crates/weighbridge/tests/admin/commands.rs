@@ -132,8 +132,13 @@ fn failures_say_what_to_do() {
     // The gateway's own port for clients, which is the easy mistake.
     let request = std::env::temp_dir().join(format!("weighbridge-{}-request.json", std::process::id()));
     std::fs::write(&request, r#"{"model": "m", "messages": []}"#).unwrap();
-    let explain = ["explain", "--request", request.to_str().unwrap(), "--against"];
-    for args in [&["status", "--admin"][..], &explain] {
+    let explain = |flag| ["explain", "--request", request.to_str().unwrap(), flag];
+    // `--against` is what `explain` called it once.
+    for args in [
+        &["status", "--admin"][..],
+        &explain("--admin"),
+        &explain("--against"),
+    ] {
         let output = run_alone(&[args, &[gateway.url("").as_str(), "--token", "t"]].concat(), &[]);
         bad(&output, 1, &["no admin API of Weighbridge", "admin.listen"]);
     }
@@ -155,8 +160,15 @@ fn failures_say_what_to_do() {
 
 #[test]
 fn every_command_has_an_example_and_later_ones_are_refused_by_name() {
-    for command in ["status", "drain", "resume", "explain", "simulate"] {
+    for command in ["status", "drain", "resume", "explain", "calibrate", "simulate"] {
         let help = good(&run_alone(&[command, "--help"], &[]));
+        // One name for where the gateway is.
+        assert_eq!(
+            help.contains("--admin <ADDR>"),
+            command != "simulate",
+            "{command}: {help}"
+        );
+        assert!(!help.contains("--against"), "{help}");
         assert!(
             help.contains("Example") && help.contains(&format!("weighbridge {command} ")),
             "{help}"

@@ -160,6 +160,28 @@ fn a_config_that_says_nothing_of_policies_is_simulated_as_auto() {
 }
 
 #[test]
+fn that_a_trace_has_no_prompts_stands_beside_the_result_once() {
+    let dir = tempfile::tempdir().unwrap();
+    // Lengths alone, and the last row out of its order.
+    let times = ["00:00:01", "00:00:02", "00:00:03", "00:00:02"];
+    let rows = times
+        .map(|time| format!("2024-05-10 {time}.0000000,500,20\n"))
+        .concat();
+    let text = format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{rows}");
+    std::fs::write(dir.path().join("t.csv"), text).unwrap();
+    let done = simulate(dir.path(), "--trace t.csv");
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let out = done.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let caveat = "no prompt begins like another";
+    assert_eq!(out.matches(caveat).count(), 1, "{out}");
+    assert!(out.find(caveat) < out.find("One seed"), "{out}");
+    assert_eq!(out.matches("order").count(), 1, "{out}");
+    write_trace(&dir.path().join("t.jsonl"), 20);
+    let known = simulate(dir.path(), "--trace t.jsonl").out;
+    assert!(!known.contains("begins like another"), "{known}");
+}
+
+#[test]
 fn rows_that_cannot_be_read_are_named_and_counted() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("t.jsonl");

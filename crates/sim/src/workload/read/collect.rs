@@ -170,11 +170,6 @@ impl Collector {
                 first.as_secs()
             ));
         }
-        if self.reader.block_tokens() == 0 {
-            notes.push(
-                "the trace has no block hashes, so no prompt shares its beginning with another".to_owned(),
-            );
-        }
         notes
     }
 

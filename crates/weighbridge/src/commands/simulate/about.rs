@@ -10,6 +10,10 @@ use weighbridge_config::show_duration;
 use weighbridge_sim::report::{About, Engine, Report};
 use weighbridge_sim::workload::Workload;
 
+/// Beside a result on a trace that knows prompts by their length alone.
+const NO_PROMPTS: &str = "This trace has the lengths of prompts and not what they say, so here no prompt begins like another: what \
+                          `auto` and other policies gain by finding prompts in caches is not in this result.";
+
 /// The report of the runs.
 pub(super) fn report(args: &Args, searched: &Searched) -> Result<Report, Failure> {
     let plan = &searched.plan;
@@ -24,6 +28,9 @@ pub(super) fn report(args: &Args, searched: &Searched) -> Result<Report, Failure
             "All seeds have the same requests, those of the trace; only what the scheduler draws differs."
                 .to_owned(),
         );
+    }
+    if workload.block_tokens == 0 && plan.traffic.is_fixed() {
+        about.caveats.push(NO_PROMPTS.to_owned());
     }
     let sessions = workload.requests.iter().any(|request| request.session.is_some());
     let by_session = |candidate: &Candidate| {

@@ -156,12 +156,6 @@ fn notes(read: &Read) -> Vec<String> {
             named.join("; ")
         ));
     }
-    if read.out_of_order > 0 {
-        notes.push(format!(
-            "{} rows were not in order of time and have been sorted",
-            read.out_of_order
-        ));
-    }
     notes
 }
 

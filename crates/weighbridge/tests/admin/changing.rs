@@ -182,7 +182,7 @@ fn wrong_changes_are_refused_and_change_nothing() {
 #[test]
 fn drain_by_command_waits_until_the_endpoint_is_idle() {
     let ups = Upstream::start_all(["a", "b"]);
-    let gateway = gateway(&ups);
+    let gateway = in_turn(&ups);
     let mut stream = begin_stream(&gateway);
     let (busy, other) = sides(&stream);
     let name = format!("m/{busy}");

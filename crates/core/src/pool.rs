@@ -4,7 +4,6 @@ use crate::engine::decay::{Average, Line, Rate, Share};
 use crate::engine::{Forecast, Predicted};
 use crate::policies::Cached;
 use crate::prefix::Common;
-use crate::time::Time;
 use crate::work::Work;
 use std::sync::Arc;
 
@@ -96,8 +95,6 @@ pub struct Means {
     pub batch: Average,
     /// Prompt tokens and the seconds that an endpoint took for them: their quotient, and a line.
     pub prefill: Line,
-    /// When a first token of a stream last came; none: none did.
-    pub streamed: Option<Time>,
     /// Of the prompt tokens that were believed cached, those that engines say were.
     pub held: Share,
     /// Tokens of an answer a second, of a request.

@@ -224,12 +224,6 @@ impl Line {
         self.products = self.products * kept + tokens * seconds;
     }
 
-    /// Seconds at no tokens, and of each token; none: nothing was measured.
-    #[must_use]
-    pub fn alone(&self) -> Option<(f64, f64)> {
-        self.with(self.rate.at, &Self::default())
-    }
-
     /// Seconds at no tokens, and of each token, with a few samples of the pool's beside its own; none: nothing was measured.
     /// Where samples do not tell one from the other, as much as can be is taken to be the tokens'.
     #[must_use]

@@ -1,9 +1,8 @@
 //! What the answers of an engine show: how long they took, whether they came, and how fast it computes.
 
-use super::decay::{Average, HALF_LIFE, Line, Rate, Share, seconds};
+use super::decay::{Average, Line, Rate, Share, seconds};
 use super::forecast::Facts;
 use super::latency::Latency;
-use super::outstanding::{DECODE, PREFILL};
 use crate::event::{Outcome, Spent};
 use crate::health::verdict::Verdict;
 use crate::pool::Means;
@@ -78,7 +77,6 @@ impl Live {
         means.first_token.add(now, waited);
         let computed = seconds(now.since(sent.at.max(self.began)));
         self.began = now;
-        means.streamed = Some(now);
         speed.prefill.add(now, f64::from(sent.prefill), computed);
         means.prefill.add(now, f64::from(sent.prefill), computed);
     }
@@ -124,13 +122,9 @@ impl Live {
         }
         let cached = spent.cached.unwrap_or(sent.cached).min(spent.prompt);
         means.prompt.add(now, f64::from(spent.prompt - cached));
-        let Some(first) = sent.first else {
-            whole(now, (sent, spent.output, took), (speed, means));
+        let (Some(first), 2..) = (sent.first, spent.output) else {
             return;
         };
-        if spent.output < 2 {
-            return;
-        }
         let (tokens, took) = (f64::from(spent.output - 1), seconds(now.since(first)));
         let each = took / tokens;
         if let Some(facts) = &sent.facts {
@@ -167,29 +161,5 @@ impl Live {
         if is_slow(&self.total, &means.total) {
             self.total.add(now, took);
         }
-    }
-}
-
-/// An answer came in one piece after `took` seconds: how many of them its prompt took, and how many its tokens, nobody tells. They
-/// are shared out as the pool's figures say, which shows how fast the engine is beside others, if not at what. Where streams
-/// tell more of the pool, these do.
-fn whole(now: Time, (sent, output, took): (&Sent, u32, f64), (speed, means): (&mut Speed, &mut Means)) {
-    let told = means.streamed.is_some_and(|then| now.since(then) < HALF_LIFE);
-    if told || output == 0 {
-        return;
-    }
-    let (fixed, each) = means.prefill.alone().unwrap_or((0.0, 1.0 / PREFILL));
-    let token = 1.0 / means.decode.per_second().unwrap_or(DECODE);
-    let (prompt, tokens) = (f64::from(sent.prefill), f64::from(output - 1));
-    let (first, rest) = (fixed + each * prompt, token * tokens);
-    if first + rest <= 0.0 {
-        return;
-    }
-    let scale = took / (first + rest);
-    for line in [&mut speed.prefill, &mut means.prefill] {
-        line.add(now, prompt, first * scale);
-    }
-    for rate in [&mut speed.decode, &mut means.decode] {
-        rate.add(now, tokens, rest * scale);
     }
 }

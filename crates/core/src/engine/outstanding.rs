@@ -8,9 +8,9 @@ use crate::time::Time;
 use crate::work::Work;
 
 /// Prompt tokens a second of an endpoint where nothing was measured: the value that SMG starts with.
-pub(super) const PREFILL: f64 = 2000.0;
+const PREFILL: f64 = 2000.0;
 /// Tokens of an answer a second where nothing was measured.
-pub(super) const DECODE: f64 = 50.0;
+const DECODE: f64 = 50.0;
 /// Part of what was expected of answers under way that is taken to be still to come, however long they have run: who
 /// outlives the expectation is long.
 const STILL: f64 = 0.25;

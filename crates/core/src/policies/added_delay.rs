@@ -31,8 +31,8 @@ Two requests with the same new prefix go to one endpoint, unless so many wait th
 
 **Right** as the one policy of a route; preset `auto` is this one with `overload`. It needs nothing of the engines but their answers: where their
 metrics tell of requests of others, these count; where nobody has any of a prompt, or prompts are not known, it is least
-work; where nothing was measured yet, all engines are taken to be equally fast. Answers in one piece tell of no first token: where no
-stream came of late, all that they took shows which engine is the slower one, and answers still to come count as in `least_work`.
+work; where nothing was measured yet, all engines are taken to be equally fast. Answers in one piece tell of no first token: they
+teach it no speeds, and those still to come count as in `least_work`.
 **Wrong** where the first token does not matter, as for batches overnight (`batch_packing`), and where requests are
 to stay by a rule and not by what it saves (`session_affinity`).
 

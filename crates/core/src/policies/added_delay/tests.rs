@@ -172,30 +172,6 @@ fn prompts_that_wait_cost_what_each_takes() {
     assert!(near(&seconds(&stage), &[0.84, 0.21]), "{:?}", seconds(&stage));
 }
 
-/// Answers in one piece tell how fast engines are beside each other, though not at what.
-#[test]
-fn answers_in_one_piece_tell_which_engine_is_slow() {
-    let mut stage = Stage::new(2, |policies| policies.added_delay = Some(computing()));
-    stage.work = work(1000, 1);
-    for round in 0..20 {
-        let place = round % 2;
-        let request = stage.busy(place, 1)[0];
-        // 0.5 s and 1 s by what is taken for usual; the second engine takes four times as long.
-        stage.pass([1500, 6000][place]);
-        let spent = Spent {
-            prompt: 1000,
-            cached: None,
-            output: 51,
-        };
-        stage.end(request, Outcome::Complete, Some(spent));
-    }
-    let seconds = seconds(&stage);
-    // Five samples of the pool's, with a mean of 1.25 s, beside ten of its own, most of which have faded.
-    assert!((0.8..1.0).contains(&seconds[0]), "{seconds:?}");
-    assert!(seconds[1] > 1.7 * seconds[0], "{seconds:?}");
-    assert_eq!(stage.winner(), 0);
-}
-
 /// Two engines with caches of four prompts, of which the first is the faster one and has lost over and over what it was asked
 /// for; and a new prompt.
 fn thrashing() -> Stage {

@@ -147,7 +147,7 @@ fn a_preset_is_shown_as_what_it_stands_for() {
     assert_eq!(*policies, weighbridge_core::presets::Preset::Chat.policies());
     assert_eq!(config.fleet.routes[0].route_by(), RouteBy::Policy);
     let shown = &masked(&config)["routes"][0]["policies"];
-    assert_eq!(shown["added_delay"]["arrivals"], 3.0);
+    assert_eq!(shown["added_delay"]["answers"], 0.1);
     let written = format!("targets: [a], policies: {shown}");
     assert_eq!(good(&route(&written)).fleet.routes[0].policies, *policies);
 }

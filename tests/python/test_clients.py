@@ -43,7 +43,7 @@ keys:
 pools:
   - {{name: pair, kind: generic, endpoints: [{both}]}}
 {pools}routes:
-  - {{name: chat, targets: [pair]}}
+  - {{name: chat, targets: [pair], route_by: round_robin}}
   - {{name: slow, targets: [pair], heartbeat: 200ms}}
 """
 

@@ -67,6 +67,12 @@ macro_rules! catalogue {
                 [$(self.$modifier.as_ref().map(|config| config as &dyn ModifierConfig)),+].into_iter().flatten()
             }
 
+            /// Each scorer and modifier in use, and whether its settings are sound.
+            pub fn checks(&self) -> impl Iterator<Item = (&'static str, Result<(), String>)> {
+                let scorers = self.configs().map(|policy| (policy.name(), policy.check()));
+                scorers.chain(self.modifiers().map(|modifier| (modifier.name(), modifier.check())))
+            }
+
             /// What the reference of policies says of each, in the order of [`Self::NAMES`].
             pub const GUIDES: &'static [Guide] = &[$(Guide {
                 name: stringify!($name),

@@ -142,7 +142,9 @@ impl PrefixIndex {
         while before < chain.len() {
             let rest = &chain[before..];
             let Some((node, _)) = self.runs.find(Kind::Learned, rest[0]) else {
-                before += self.lay(holder, rest);
+                let laid = self.lay(holder, rest);
+                self.lost.asked_for(&rest[..laid]);
+                before += laid;
                 continue;
             };
             let matched = node::matched(&self.runs.pool, (node, 0), rest);
@@ -170,14 +172,12 @@ impl PrefixIndex {
             if alone && len < node::RUN && *mask == node::first(len) {
                 let more = self.runs.append(Kind::Learned, *node, chain);
                 *mask = node::first(len + more);
-                self.lost.asked_for(&chain[..more]);
                 return more;
             }
         }
         let node = node::new(&mut self.runs.pool, false);
         let more = self.runs.append(Kind::Learned, node, chain);
         self.path.push((node, node::first(more)));
-        self.lost.asked_for(&chain[..more]);
         more
     }
 

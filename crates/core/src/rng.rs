@@ -41,8 +41,12 @@ impl Rng {
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) const fn splitmix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed(seed.wrapping_add(0x9e37_79b9_7f4a_7c15))
+}
+
+/// The finaliser of SplitMix64: every bit of the result depends on all bits of the number.
+pub(crate) const fn mixed(number: u64) -> u64 {
+    let mut z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }

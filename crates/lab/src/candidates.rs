@@ -37,9 +37,7 @@ pub fn read(text: &str) -> Result<Vec<Rule>, CandidateError> {
     let all: BTreeMap<String, Policies> = serde_json::from_str(text)?;
     let mut read = Vec::new();
     for (name, policies) in all {
-        let scorers = policies.configs().map(|config| (config.name(), config.check()));
-        let modifiers = policies.modifiers().map(|config| (config.name(), config.check()));
-        if let Some((policy, Err(why))) = scorers.chain(modifiers).find(|(_, checked)| checked.is_err()) {
+        if let Some((policy, Err(why))) = policies.checks().find(|(_, checked)| checked.is_err()) {
             return Err(CandidateError::Policy { name, policy, why });
         }
         read.push(rules::rule(&name, policies));
@@ -58,14 +56,10 @@ pub fn table(
     progress: &dyn Fn(&str),
 ) -> Result<String, TrialError> {
     let presets = Preset::ALL.map(|preset| rules::rule(preset.as_str(), preset.policies()));
-    let wanted = |rule: &Rule| {
-        let only = scope.only.as_ref();
-        rule.name() == rules::AUTO || only.is_none_or(|only| rule.name().contains(only.as_str()))
-    };
     let tried: Vec<Rule> = presets
         .iter()
         .chain(mine)
-        .filter(|rule| wanted(rule))
+        .filter(|rule| scope.wants(rule))
         .cloned()
         .collect();
     let mut text = String::from(

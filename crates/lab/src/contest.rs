@@ -54,7 +54,8 @@ impl Scope {
             && self.cases.len() == crate::workloads::cases().len()
     }
 
-    fn wants(&self, rule: &Rule) -> bool {
+    /// Whether this rule is to be run.
+    pub(crate) fn wants(&self, rule: &Rule) -> bool {
         let name = rule.name();
         let shipped = match rule {
             Rule::Yardstick(yardstick) => yardstick.shipped,

@@ -26,6 +26,7 @@ mod words;
 mod samples;
 
 pub use curves::Curves;
+pub use numbers::grouped;
 pub use objective::{Measure, Objective, Objectives, Statistic};
 pub use summary::Summary;
 pub use words::headline;

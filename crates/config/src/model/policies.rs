@@ -107,20 +107,17 @@ fn policy(reader: &mut Reader<'_>, node: NodeId, name: &str, schema: &Json) -> O
 fn setting(reader: &mut Reader<'_>, node: NodeId, key: (&str, &str)) -> Option<Json> {
     if let Value::List(items) = reader.tree.value(node) {
         let items = items.clone();
+        let count = items.len();
         let values: Vec<Json> = items
             .into_iter()
             .filter_map(|item| fits(reader, item, key, true))
             .collect();
+        let all = values.len() == count;
         let whole = Json::Array(values);
         // What the entries are together, where each is good by itself.
-        let sound = reader.children(node).len() == count_of(&whole) && in_range(reader, node, key, &whole);
-        return sound.then_some(whole);
+        return (all && in_range(reader, node, key, &whole)).then_some(whole);
     }
     fits(reader, node, key, false)
-}
-
-fn count_of(list: &Json) -> usize {
-    list.as_array().map_or(0, Vec::len)
 }
 
 /// Whether the policy takes the value of its setting, which is of the right kind; reports at its node where it does not.
@@ -140,9 +137,7 @@ fn in_range(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), va
             "weights count by their ratios: give the others less".to_owned(),
         ),
         _ => {
-            let scorers = policies.configs().map(|policy| policy.check());
-            let checks = scorers.chain(policies.modifiers().map(|modifier| modifier.check()));
-            let Some(message) = checks.filter_map(Result::err).next() else {
+            let Some(message) = policies.checks().find_map(|(_, checked)| checked.err()) else {
                 return true;
             };
             // The path names the key already.

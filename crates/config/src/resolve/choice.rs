@@ -266,15 +266,9 @@ fn only_modifiers(reader: &mut Reader<'_>, node: NodeId, (own, chosen): (&Polici
 
 /// Reports what the settings of a policy are together; each by itself was looked at when it was read.
 fn policies(reader: &mut Reader<'_>, At { node, value }: At<PolicySet>) -> At<Policies> {
-    for policy in value.0.configs() {
-        let node = reader.child(node, policy.name()).unwrap_or(node);
-        if let Err(message) = policy.check() {
-            reader.problem(node, message, "");
-        }
-    }
-    for modifier in value.0.modifiers() {
-        let node = reader.child(node, modifier.name()).unwrap_or(node);
-        if let Err(message) = modifier.check() {
+    for (name, checked) in value.0.checks() {
+        let node = reader.child(node, name).unwrap_or(node);
+        if let Err(message) = checked {
             reader.problem(node, message, "");
         }
     }

@@ -135,7 +135,7 @@ pub struct Frequency {
 }
 
 /// Weight of all seconds up to now: what happens once in each weighs this in the end.
-const FULL: f64 = 30.0 / std::f64::consts::LN_2;
+const FULL: f64 = HALF_LIFE.as_secs_f64() / std::f64::consts::LN_2;
 
 impl Frequency {
     /// It happened.

@@ -4,6 +4,7 @@
 //! FAST 2003). Only a sample of blocks is followed, by their hashes, as in SHARDS (C. Waldspurger et al., USENIX FAST 2015).
 
 use super::BlockHash;
+use crate::rng::mixed;
 
 /// One block of so many is followed.
 const SAMPLE: u64 = 2;
@@ -61,6 +62,7 @@ impl Lost {
 
     /// A holder of `held` blocks forgets one; `last`: nobody else has it.
     pub(super) fn forgotten(&mut self, (holder, held): (u32, u32), hash: u64, last: bool) {
+        // Hashes of a trace may be plain numbers.
         let hash = mixed(hash);
         if !hash.is_multiple_of(SAMPLE) {
             return;
@@ -145,13 +147,6 @@ impl Lost {
     pub(super) fn bytes_max(&self) -> usize {
         self.most * size_of::<Ghost>() + self.holders.capacity() * size_of::<Account>()
     }
-}
-
-/// The finaliser of SplitMix64 (G. Steele et al., OOPSLA 2014): hashes of a trace may be plain numbers.
-const fn mixed(hash: u64) -> u64 {
-    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
 }
 
 const fn tag(hash: u64) -> u32 {

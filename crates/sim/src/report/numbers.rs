@@ -39,8 +39,9 @@ pub(super) fn counted(value: f64) -> String {
     }
 }
 
-/// A comma between thousands.
-fn grouped(text: &str) -> String {
+/// A number that is written out, with a comma between thousands.
+#[must_use]
+pub fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |rest| ("−", rest));
     let (whole, fraction) = digits
         .split_once('.')

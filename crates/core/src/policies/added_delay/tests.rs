@@ -109,6 +109,19 @@ fn answers_under_way_cost_token_times() {
     assert_eq!(stage.winner(), 1);
 }
 
+/// The first engine answers the request `millis` ms later, and says that it found so many of 1,000 tokens cached.
+fn found_cached(stage: &mut Stage, cached: u32, millis: u64) {
+    let request = stage.busy(0, 1)[0];
+    stage.pass(millis);
+    stage.first_token(request);
+    let spent = Spent {
+        prompt: 1000,
+        cached: Some(cached),
+        output: 1,
+    };
+    stage.end(request, Outcome::Complete, Some(spent));
+}
+
 /// An engine that found half of what was believed cached is taken to have half of it the next time.
 #[test]
 fn beliefs_are_corrected_by_what_engines_say() {
@@ -117,15 +130,7 @@ fn beliefs_are_corrected_by_what_engines_say() {
     stage.holds(0, &asked);
     stage.work = Some(asked);
     let before = seconds(&stage);
-    let request = stage.busy(0, 1)[0];
-    stage.pass(100);
-    stage.first_token(request);
-    let spent = Spent {
-        prompt: 1000,
-        cached: Some(500),
-        output: 1,
-    };
-    stage.end(request, Outcome::Complete, Some(spent));
+    found_cached(&mut stage, 500, 100);
     let after = seconds(&stage);
     // Half of what it is elsewhere, and what a prompt takes besides.
     assert!(
@@ -141,15 +146,7 @@ fn beliefs_hold_where_tokens_are_counted_otherwise() {
     let asked = prompt(5, 250);
     stage.holds(0, &asked);
     stage.work = Some(asked);
-    let request = stage.busy(0, 1)[0];
-    stage.pass(10);
-    stage.first_token(request);
-    let spent = Spent {
-        prompt: 1000,
-        cached: Some(999),
-        output: 1,
-    };
-    stage.end(request, Outcome::Complete, Some(spent));
+    found_cached(&mut stage, 999, 10);
     let seconds = seconds(&stage);
     // A prompt takes 10 ms besides; 250 tokens take as much again.
     assert!((0.01..0.0101).contains(&seconds[0]), "{seconds:?}");

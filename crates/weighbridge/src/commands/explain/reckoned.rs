@@ -4,6 +4,7 @@ use super::shown::{name, word};
 use crate::commands::admin::table::Table;
 use serde_json::Value;
 use std::fmt::Write;
+use weighbridge_sim::report::grouped;
 
 /// Where policies compare seconds: how many they are at the winner, and at the next.
 pub(super) fn sentences(explanation: &Value) -> String {
@@ -56,7 +57,7 @@ pub(super) fn table(explanation: &Value) -> Option<Table> {
                 continue;
             }
             is_empty = false;
-            let count = |key: &str| from[key].as_u64().map(grouped).unwrap_or_default();
+            let count = |key: &str| from[key].as_u64().map(with_commas).unwrap_or_default();
             table.row([
                 mark.to_owned(),
                 name(candidate),
@@ -80,7 +81,7 @@ fn parts(of: &Value) -> &[Value] {
 
 fn cached(from: &Value) -> String {
     match (from["cached_tokens"].as_u64(), from["prompt_tokens"].as_u64()) {
-        (Some(cached), Some(all)) => format!("{} of {}", grouped(cached), grouped(all)),
+        (Some(cached), Some(all)) => format!("{} of {}", with_commas(cached), with_commas(all)),
         (Some(_), None) => "not known".to_owned(),
         (None, _) => String::new(),
     }
@@ -114,17 +115,8 @@ fn figures(value: f64) -> String {
     }
 }
 
-/// A count with a comma between thousands.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+fn with_commas(number: u64) -> String {
+    grouped(&number.to_string())
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub struct Scheduler {
     pools: Vec<Pool>,
     /// Which endpoint holds which blocks of prompts, by slot.
     prefixes: PrefixIndex,
+    /// Of prompts under way at engines that tell of their caches: what those will tell, or keep from others while they answer.
+    under_way: PrefixIndex,
     /// Mean tokens of a block of the prompts that were sent of late.
     block_tokens: f64,
     /// Slots in the order of the spec, then those that were removed and still have requests.
@@ -67,6 +69,7 @@ impl Scheduler {
             free: Vec::new(),
             pools: Vec::new(),
             prefixes: PrefixIndex::new(Limits::default()),
+            under_way: PrefixIndex::new(caches::UNDER_WAY),
             block_tokens: 0.0,
             listed: Vec::new(),
             lingering: Vec::new(),

@@ -41,6 +41,8 @@ pub(crate) struct Query<'a> {
     pub(crate) endpoints: &'a [Endpoint],
     pub(crate) pools: &'a [Pool],
     pub(crate) prefixes: &'a PrefixIndex,
+    /// The same of prompts under way at engines that tell of their caches.
+    pub(crate) under_way: &'a PrefixIndex,
     pub(crate) facts: Request<'a>,
     pub(crate) protocols: Protocols,
     pub(crate) only: Option<Only>,

@@ -113,6 +113,7 @@ impl Scheduler {
             endpoints,
             pools,
             prefixes,
+            under_way,
             scratch,
             ..
         } = self;
@@ -127,6 +128,7 @@ impl Scheduler {
             endpoints,
             pools,
             prefixes,
+            under_way,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,

@@ -141,6 +141,7 @@ impl Scheduler {
         endpoint.probes = None;
         endpoint.engine.regret = 0.0;
         self.prefixes.cleared(slot);
+        self.under_way.cleared(slot);
         self.prefixes.set_capacity(slot, None);
         endpoint.siblings = Arc::default();
         if endpoint.inflight == 0 {

@@ -171,6 +171,7 @@ impl Scheduler {
             endpoints: &self.endpoints,
             pools: &self.pools,
             prefixes: &self.prefixes,
+            under_way: &self.under_way,
             facts: Request {
                 session: arrival.session,
                 work: arrival.work.as_deref(),

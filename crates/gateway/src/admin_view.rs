@@ -2,6 +2,7 @@
 
 use crate::clock::rfc3339;
 use crate::gateway::Gateway;
+use crate::rounded::whole;
 use crate::snapshot::{RouteEntry, Snapshot};
 use crate::telemetry::decisions::Taken;
 use crate::telemetry::signals::{self, SignalsShown};
@@ -260,15 +261,6 @@ fn shown_from(from: &Reckoned) -> FromShown {
 /// Seconds to the microsecond: the score that they come from holds no more.
 fn micros(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the conversion saturates"
-)]
-fn whole(count: f64) -> u64 {
-    count.round() as u64
 }
 
 fn dropped_word(dropped: Dropped) -> String {

@@ -105,6 +105,7 @@ fn abstained(reason: &str) -> &str {
         "no_facts" => "neither the request nor the config tells what it looks at",
         "no_model" => "its model has not learned enough, or errs no less than a mean",
         "no_samples" => "nothing was measured yet",
+        "miss" => "no engine has what it looks for",
         other => other,
     }
 }
@@ -180,6 +181,67 @@ fn part(part: Option<&Value>) -> [String; 4] {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::collections::BTreeSet;
+    use weighbridge_core::explain::{Abstained, Dropped};
+    use weighbridge_core::view::StateKind;
+
+    const PAGE: &str = include_str!("../../../../../docs/explaining.md");
+
+    /// Words in backticks that the page on decisions explains in this row of its table: those with a bracket behind them.
+    fn explained(row: &str) -> BTreeSet<&'static str> {
+        let start = format!("| `{row}` | ");
+        let text = PAGE.lines().find_map(|line| line.strip_prefix(&start)).unwrap();
+        let pieces: Vec<&str> = text.split('`').collect();
+        let words = pieces.windows(2).skip(1).step_by(2);
+        words
+            .filter(|pair| pair[1].starts_with(" ("))
+            .map(|pair| pair[0])
+            .collect()
+    }
+
+    #[test]
+    fn every_reason_to_abstain_is_explained_here_and_on_the_page() {
+        let all: BTreeSet<&str> = Abstained::ALL.iter().map(|why| why.as_str()).collect();
+        assert_eq!(explained("abstained"), all);
+        for why in all {
+            assert_ne!(abstained(why), why, "a word of the API is no sentence");
+        }
+    }
+
+    #[test]
+    fn every_reason_to_drop_is_explained_on_the_page() {
+        use Dropped::*;
+        let all = [
+            Capacity,
+            Protocol,
+            Tried,
+            LaterOrder,
+            Elsewhere,
+            Modality,
+            Labels,
+            ContextLength,
+            KvFits,
+        ];
+        // Another one that comes is to be added here, and to the page.
+        for why in all {
+            match why {
+                State(_) | Capacity | Protocol | Tried | LaterOrder | Elsewhere | Modality | Labels
+                | ContextLength | KvFits => {}
+            }
+        }
+        let words = all.iter().map(|why| why.as_str()).chain(["state: …"]);
+        assert_eq!(explained("dropped"), words.collect());
+        let (_, states) = PAGE.split_once("`state: …` (").unwrap();
+        let states = states.split(')').next().unwrap().split(", ").collect();
+        // Who is full is told of by the filter `capacity`.
+        let blocks = |state: &&StateKind| !matches!(state, StateKind::Live | StateKind::Full);
+        let all: BTreeSet<&str> = StateKind::ALL
+            .iter()
+            .filter(blocks)
+            .map(|state| state.as_str())
+            .collect();
+        assert_eq!(all, states);
+    }
 
     #[test]
     fn every_candidate_has_its_lines() {

@@ -1,5 +1,6 @@
 //! Why a request went where it went.
 
+use crate::action::Verdict;
 use crate::ids::EndpointId;
 use crate::policies::{added_delay, expected_wait, latency, least_work};
 use crate::spec::{Picker, RouteBy};
@@ -243,6 +244,9 @@ pub struct Explanation {
     pub decision: Decision,
     /// The winner's place in `candidates`; none if nothing could be chosen.
     pub winner: Option<usize>,
+    /// What a request would be told that is only asked about, if nothing could be chosen for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Verdict>,
     /// In the order of the route's targets and their pools' endpoints.
     pub candidates: Vec<Explained>,
 }

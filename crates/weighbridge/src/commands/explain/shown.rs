@@ -53,8 +53,10 @@ pub(in crate::commands) fn outcome(explanation: &Value) -> String {
         count("candidates")
     );
     if explanation["endpoint"].is_null() {
-        text.push_str("no candidate can take the request now\n");
-        return text;
+        if explanation["never"].is_null() {
+            text.push_str("no candidate can take the request now\n");
+        }
+        return text + &remarks(explanation);
     }
     let why = if explanation["failed_open"] == true {
         "nothing is live, so the one that is back soonest is tried".to_owned()
@@ -94,7 +96,19 @@ pub(in crate::commands) fn outcome(explanation: &Value) -> String {
             count("order")
         );
     }
-    text
+    text + &remarks(explanation)
+}
+
+/// Why the route can never serve such a request, and what of it counts for nothing, a line each.
+fn remarks(explanation: &Value) -> String {
+    let why = |why: &str| match explanation["endpoint"].is_null() {
+        true => format!("the route can never serve such a request, by its config: {why}\n"),
+        false => format!("whichever engine is asked will refuse it: {why}\n"),
+    };
+    let never = explanation["never"].as_str().map(|never| why(&printable(never)));
+    let notes = explanation["notes"].as_array().into_iter().flatten();
+    let notes = notes.map(|note| word(note) + "\n");
+    never.into_iter().chain(notes).collect()
 }
 
 fn abstained(reason: &str) -> &str {

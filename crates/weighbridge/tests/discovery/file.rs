@@ -54,6 +54,29 @@ fn a_file_is_followed_however_it_is_changed() {
     assert_eq!(shown(&gateway)["kind"], "file");
 }
 
+#[test]
+fn an_endpoint_that_was_drained_is_still_drained_when_it_comes_back() {
+    let [a, b] = Upstream::start_all(["A", "B"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("endpoints.yaml");
+    std::fs::write(&file, list(&[&a, &b])).unwrap();
+    let gateway = following(&file);
+    wait_for(&gateway, &["A", "B"]);
+    let drained = gateway.api_send("PATCH", "/api/endpoints/p/A", &serde_json::json!({"drain": true}));
+    assert_eq!(drained.status, 200);
+    std::fs::write(&file, list(&[&b])).unwrap();
+    wait_for(&gateway, &["B"]);
+    std::fs::write(&file, list(&[&b, &a])).unwrap();
+    wait_for(&gateway, &["A", "B"]);
+    for _ in 0..4 {
+        assert_eq!(send(&gateway, "p").served_by(), Some("B"));
+    }
+    let resumed = gateway.api_send("PATCH", "/api/endpoints/p/A", &serde_json::json!({"resume": true}));
+    assert_eq!(resumed.status, 200);
+    let served = || send(&gateway, "p").served_by() == Some("A");
+    assert!(eventually(SOON, served), "it serves again");
+}
+
 fn status(gateway: &Gateway) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_weighbridge"))
         .args([

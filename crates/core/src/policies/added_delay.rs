@@ -151,7 +151,7 @@ impl Usual {
         let count = candidates.len().max(1) as f64;
         let others = unseen::others(candidates);
         let unseen = others.unseen.min(UNSEEN_MAX);
-        let home = unseen::home(request, candidates, unseen);
+        let home = unseen::owner(request, candidates, unseen);
         Self {
             running: (running / count).max(1.0),
             arrivals: arrivals / count / (1.0 - others.share.min(UNSEEN_MAX)),

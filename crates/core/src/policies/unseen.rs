@@ -46,16 +46,21 @@ pub(super) fn others(candidates: &Candidates<'_>) -> Others {
 }
 
 /// Place of the candidate that the request belongs to by the head of its prompt, where others send this share of the load unseen; none:
-/// nobody else does, it has no prompt, or the queue there is too long for that.
-pub(super) fn home(request: &Request<'_>, candidates: &Candidates<'_>, unseen: f64) -> Option<usize> {
+/// nobody else does, or it has no prompt.
+pub(super) fn owner(request: &Request<'_>, candidates: &Candidates<'_>, unseen: f64) -> Option<usize> {
     if unseen <= 0.0 {
         return None;
     }
-    let now = candidates.now();
     let pool = candidates.endpoints().next()?.pool_at;
     let bytes = candidates.pools[pool].head_bytes();
     let head = request.work?.head(bytes)?;
-    let place = rendezvous::owner(head, candidates.keys())?;
+    rendezvous::owner(head, candidates.keys())
+}
+
+/// The same for who does not look at queues otherwise; none, too, where the one there is too long.
+pub(super) fn home(request: &Request<'_>, candidates: &Candidates<'_>, unseen: f64) -> Option<usize> {
+    let place = owner(request, candidates, unseen)?;
+    let now = candidates.now();
     let waiting = candidates
         .endpoints()
         .map(|endpoint| endpoint.engine.waiting(now));

@@ -243,6 +243,33 @@ fn what_others_sent_is_at_home() {
     assert!((least / most - seen * seen).abs() < 1e-9, "{seconds:?}");
 }
 
+/// A queue at the home of a prompt counts for what it makes wait, and no more.
+#[test]
+fn a_short_wait_at_home_is_cheaper_than_computing_elsewhere() {
+    let mut stage = stage(2, computing());
+    // Ten seconds; a prompt of others is one.
+    stage.work = Some(prompt(10, 1000));
+    let told = |stage: &mut Stage, waiting: [u32; 2]| {
+        for (place, waiting) in waiting.into_iter().enumerate() {
+            let reading = Reading {
+                running: Some(8),
+                waiting: Some(waiting),
+                ..Reading::default()
+            };
+            stage.read(place, reading);
+        }
+    };
+    told(&mut stage, [0, 0]);
+    let home = stage.winner();
+    let mut waiting = [0; 2];
+    waiting[home] = 5;
+    told(&mut stage, waiting);
+    assert_eq!(stage.winner(), home, "5 s of others against 10");
+    waiting[home] = 50;
+    told(&mut stage, waiting);
+    assert_ne!(stage.winner(), home, "50 s of others");
+}
+
 /// What others send arrives, whether or not engines tell what it leaves in their caches.
 #[test]
 fn those_whom_others_send_come_too() {

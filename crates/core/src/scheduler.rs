@@ -1,6 +1,7 @@
 //! The state machine: takes an event, changes the fleet, says what is to be done.
 
 mod arrive;
+mod by_hand;
 mod caches;
 mod ended;
 mod ranks;
@@ -19,6 +20,7 @@ use crate::rng::Rng;
 use crate::route::Route;
 use crate::select::Scratch;
 use crate::time::Time;
+use by_hand::ByHand;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +47,7 @@ pub struct Scheduler {
     /// Slots in the order of the spec, then those that were removed and still have requests.
     listed: Vec<u32>,
     lingering: Vec<u32>,
+    by_hand: ByHand,
     /// Indexed by id; never used again.
     routes: Vec<Route>,
     route_order: Vec<RouteId>,
@@ -73,6 +76,7 @@ impl Scheduler {
             block_tokens: 0.0,
             listed: Vec::new(),
             lingering: Vec::new(),
+            by_hand: ByHand::default(),
             routes: Vec::new(),
             route_order: Vec::new(),
             route_names: BTreeMap::new(),

@@ -167,6 +167,7 @@ impl Scheduler {
         }
         self.cache_lost(attempt.endpoint, over.outcome);
         if gone {
+            self.by_hand.keep(&self.endpoints[slot as usize], now);
             self.lingering.retain(|other| *other != slot);
             self.free.push(slot);
         }

@@ -183,11 +183,14 @@ impl Scheduler {
         };
         let mut scratch = Scratch::default();
         let choice = select::choose(&query, &mut scratch, &mut self.rng.clone());
-        let take = match &choice {
-            Choice::Take(take) => Some(take),
-            Choice::Refuse(_) => None,
+        let (take, refused) = match &choice {
+            Choice::Take(take) => (Some(take), None),
+            Choice::Refuse(refusal) => (None, Some(refusal.verdict())),
         };
-        Some(record::explanation(&query, &scratch, take))
+        Some(Explanation {
+            refused,
+            ..record::explanation(&query, &scratch, take)
+        })
     }
 }
 

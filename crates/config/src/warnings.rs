@@ -1,5 +1,6 @@
 //! What is allowed and will surprise.
 
+mod events;
 mod facts;
 mod labels;
 mod names;
@@ -9,6 +10,7 @@ use crate::read::{At, Reader};
 use crate::resolve::Resolved;
 use crate::resolved::{ClientKey, Kind};
 use crate::yaml::NodeId;
+pub(crate) use events::events;
 pub(crate) use facts::{unread_weights, weights, zones};
 pub(crate) use names::upstream_names;
 use std::collections::{BTreeSet, HashMap};

@@ -26,6 +26,8 @@ pub struct Scope {
     pub shipped: bool,
     /// Rules whose name holds this, and `auto`.
     pub only: Option<String>,
+    /// An earlier run, whose outcomes of yardsticks are taken where it has them.
+    pub earlier: Vec<Contest>,
     /// Threads.
     pub threads: NonZeroUsize,
 }
@@ -40,6 +42,7 @@ impl Scope {
             seeds: SEEDS.to_vec(),
             shipped: false,
             only: None,
+            earlier: Vec::new(),
             threads,
         }
     }
@@ -52,6 +55,19 @@ impl Scope {
             && !self.shipped
             && self.only.is_none()
             && self.cases.len() == crate::workloads::cases().len()
+    }
+
+    /// What an earlier run has of a yardstick.
+    fn known(&self, rule: &Rule, (case, slice): (&Case, Slice)) -> Option<Outcome> {
+        let Rule::Yardstick(yardstick) = rule else {
+            return None;
+        };
+        let contest = self.earlier.iter().find(|contest| contest.case == case.name)?;
+        let mut entries = contest.entries.iter().chain(&contest.clairvoyant);
+        let entry = entries.find(|entry| {
+            entry.family.as_deref() == Some(yardstick.family) && entry.settings == yardstick.settings
+        })?;
+        entry.on(slice).copied()
     }
 
     /// Whether this rule is to be run.
@@ -152,9 +168,12 @@ impl Contest {
 pub fn contest(scope: &Scope, case: &Case) -> Result<Contest, TrialError> {
     let product = rules::product();
     let rivals = yardsticks::all().into_iter().map(Rule::Yardstick);
-    let wanted = product.into_iter().chain(rivals).filter(|rule| scope.wants(rule));
-    let rules: Vec<Rule> = wanted.collect();
-    let tuned = outcomes(scope, (case, Slice::Tuned), &rules)?;
+    let all = product
+        .into_iter()
+        .chain(rivals)
+        .chain([Rule::Yardstick(clairvoyant::yardstick())]);
+    let rules: Vec<Rule> = all.filter(|rule| scope.wants(rule)).collect();
+    let tuned = new_or_earlier(scope, (case, Slice::Tuned), &rules)?;
     let mut entries: Vec<Entry> = rules
         .iter()
         .zip(tuned)
@@ -166,12 +185,15 @@ pub fn contest(scope: &Scope, case: &Case) -> Result<Contest, TrialError> {
         .filter(|&place| both(&entries[place]))
         .collect();
     let tried: Vec<Rule> = again.iter().map(|&place| rules[place].clone()).collect();
-    let held = outcomes(scope, (case, Slice::Held), &tried)?;
+    let held = new_or_earlier(scope, (case, Slice::Held), &tried)?;
     for (place, outcome) in again.into_iter().zip(held) {
         entries[place].held = Some(outcome);
     }
+    let seer = entries
+        .iter()
+        .position(|entry| entry.family.as_deref() == Some(clairvoyant::NAME));
     Ok(Contest {
-        clairvoyant: clairvoyant(scope, case)?,
+        clairvoyant: seer.map(|place| entries.remove(place)),
         case: case.name.to_owned(),
         shared: case.shared,
         replicas: case.replicas,
@@ -183,21 +205,21 @@ pub fn contest(scope: &Scope, case: &Case) -> Result<Contest, TrialError> {
     })
 }
 
-/// The rule that knows all of the present, on both slices.
-fn clairvoyant(scope: &Scope, case: &Case) -> Result<Option<Entry>, TrialError> {
-    let rule = Rule::Yardstick(clairvoyant::yardstick());
-    if !scope.wants(&rule) {
-        return Ok(None);
-    }
-    let rules = std::slice::from_ref(&rule);
-    let one = |slice| -> Result<Outcome, TrialError> {
-        let outcomes = outcomes(scope, (case, slice), rules)?;
-        Ok(Outcome::mean(&outcomes))
-    };
-    Ok(Some(Entry {
-        held: Some(one(Slice::Held)?),
-        ..entry(&rule, one(Slice::Tuned)?)
-    }))
+/// The outcomes on a slice; those of yardsticks that are known from an earlier run are not run again.
+fn new_or_earlier(
+    scope: &Scope,
+    (case, slice): (&Case, Slice),
+    rules: &[Rule],
+) -> Result<Vec<Outcome>, TrialError> {
+    let known: Vec<Option<Outcome>> = rules
+        .iter()
+        .map(|rule| scope.known(rule, (case, slice)))
+        .collect();
+    let new = rules.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let new: Vec<Rule> = new.map(|(rule, _)| rule.clone()).collect();
+    let mut new = outcomes(scope, (case, slice), &new)?.into_iter();
+    let all = known.into_iter().map(|known| known.or_else(|| new.next()));
+    Ok(all.flatten().collect())
 }
 
 /// The least that any rule can reach on a slice, the mean over the seeds.

@@ -322,7 +322,7 @@ fn median(capacity: &Capacity) -> Gate {
     let times = capacity.round_robin.ttft_p50 / capacity.auto.ttft_p50;
     Gate {
         asks: format!(
-            "At 80 % load its p50 TTFT is a tenth of round robin's or less ({})",
+            "At 80 % of what it bears its p50 TTFT is a tenth of round robin's or less ({})",
             capacity.case
         ),
         measured: format!(

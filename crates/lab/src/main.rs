@@ -57,6 +57,10 @@ struct Cli {
     /// Runs nothing: takes the outcomes from a file that --json has written.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "case", "only", "json"])]
     from: Option<PathBuf>,
+    /// Takes the outcomes of other gateways' rules from a file that --json has written, as far as it has them: for when only
+    /// policies of the product have changed.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "from", "policies"])]
+    yardsticks: Option<PathBuf>,
     /// Compares with the documents instead of writing them; with --quick the gates alone.
     #[arg(long, conflicts_with_all = ["case", "only"])]
     check: bool,
@@ -194,6 +198,10 @@ fn scope(cli: &Cli) -> Result<Scope, Failure> {
         scope.bench.cut = 8;
         scope.seeds.truncate(1);
         scope.shipped = true;
+    }
+    if let Some(file) = &cli.yardsticks {
+        let earlier = read(file)?;
+        scope.earlier = earlier.contests.into_iter().chain(earlier.closed_loop).collect();
     }
     scope.only.clone_from(&cli.only);
     if cli.policies.is_some() {

@@ -42,7 +42,10 @@ impl FromNode for ZmqPlace {
         match Place::parse(&text) {
             Ok(place) => Some(Self(place)),
             Err(message) => {
-                reader.problem(node, message, "write `tcp://gpu1:5557`");
+                let meant = format!("tcp://{text}");
+                let meant =
+                    Place::parse(&meant).map_or("tcp://gpu1:5557".to_owned(), |place| place.to_string());
+                reader.problem(node, message, format!("write `{meant}`"));
                 None
             }
         }

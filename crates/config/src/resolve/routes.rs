@@ -96,6 +96,7 @@ pub(super) fn routes(
     }
     warnings::reach(reader, &specs, &places, pools);
     warnings::unread_weights(reader, &specs, pools);
+    warnings::events(reader, &specs, pools);
     warnings::upstream_names(reader, &specs, pools);
     routes
 }

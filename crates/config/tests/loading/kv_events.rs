@@ -47,6 +47,7 @@ fn what_is_no_place_is_told() {
         );
     };
     told("{bind: 'localhost:5557'}", "begins with `tcp://`");
+    told("{connect: 'gpu8:5558'}", "write `tcp://gpu8:5558`");
     told("{bind: ipc:///tmp/x}", "other transports are not supported");
     told("{connect: tcp://gpu1}", "has no port");
     told("{connect: tcp://gpu1:0}", "not a port from 1 to 65535");
@@ -205,4 +206,44 @@ fn an_engine_cannot_have_the_gateways_own_port() {
     good(
         "server: {listen: '127.0.0.1:9000'}\npools: [{name: a, endpoints: [{url: http://h:1, kv_events: {bind: tcp://127.0.0.2:9000, replay: tcp://h:1}}]}]",
     );
+}
+
+#[test]
+fn events_that_nobody_reads_surprise() {
+    let config = |route: &str| {
+        format!(
+            "pools: [{{name: a, tokenizer: {{path: t.json}}, model: m, endpoints: [\
+             {{url: http://h:1, kv_events: {{connect: tcp://h:2, replay: tcp://h:3}}}}, {{url: http://g:1}}]}}]\n\
+             routes: [{{name: r, targets: [a]{route}}}]"
+        )
+    };
+    let unread = |route: &str| {
+        let all = warnings(&config(route));
+        all.iter().any(|warning| {
+            warning
+                .contains("endpoints[0].kv_events: no route over the pool `a` looks at what its engines hold")
+        })
+    };
+    assert!(unread(", route_by: round_robin"));
+    assert!(unread(", policies: {least_inflight: {}}"));
+    assert!(!unread(""), "by `auto`");
+    assert!(!unread(", policies: {prefix_cache: {}, least_inflight: {}}"));
+}
+
+#[test]
+fn two_engines_that_are_read_from_one_place_surprise() {
+    let config = |second: u16| {
+        format!(
+            "pools: [{{name: a, endpoints: [{{url: http://h:1, kv_events: {{connect: tcp://h:2}}}}, \
+             {{url: http://g:1, kv_events: {{connect: tcp://h:{second}}}}}]}}]"
+        )
+    };
+    let same = |config: &str| {
+        let all = warnings(config);
+        all.iter().any(|warning| {
+            warning.contains("endpoints[1].kv_events: `tcp://h:2` is where `pools[0].endpoints[0].kv_events` reads from too")
+        })
+    };
+    assert!(same(&config(2)));
+    assert!(!same(&config(3)));
 }

@@ -15,6 +15,9 @@ use weighbridge_sim::drive::{Baseline, Seen};
 use weighbridge_sim::engine::{EventKind, Work, WorkId};
 use weighbridge_sim::workload::Request;
 
+/// The name of its family.
+pub const NAME: &str = "clairvoyant";
+
 /// The rule.
 pub struct Clairvoyant {
     /// Tokens of a block of the workload.
@@ -26,7 +29,7 @@ pub struct Clairvoyant {
 #[must_use]
 pub fn yardstick() -> Yardstick {
     Yardstick {
-        family: "clairvoyant",
+        family: NAME,
         settings: String::new(),
         shipped: true,
         told: true,

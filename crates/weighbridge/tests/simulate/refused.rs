@@ -29,6 +29,7 @@ fn wrong_options_and_files_are_refused_with_what_would_do() {
         ("--slo ttft=2s", "has no statistic"),
         ("--size", "--slo"),
         ("--speedup 0", "above 0"),
+        ("--trace t.jsonl --speedup 1e-9", "give a larger --speedup"),
         ("--trace t.jsonl --from 5s --to 1s", "--from must be before --to"),
         ("--trace t.jsonl --from 50s", "leave no request"),
         ("--fault die:e1", "no @WHEN"),

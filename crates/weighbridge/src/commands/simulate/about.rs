@@ -114,7 +114,9 @@ fn engines(searched: &Searched, about: &mut About) {
                 engines: pool.endpoints.len(),
                 label: engine.label.to_string(),
                 basis: match engine.kv_events {
-                    true => format!("{basis}; KV events"),
+                    true => format!(
+                        "{basis}; all tell of their caches (KV events), and the tokens of all prompts are taken to be known"
+                    ),
                     false => basis.clone(),
                 },
             };

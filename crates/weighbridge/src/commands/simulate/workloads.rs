@@ -32,6 +32,11 @@ enum Kind {
     Generated(Box<Spec>),
 }
 
+/// Seconds.
+const DAY: u64 = 24 * 3600;
+/// Virtual time up to the last request at most: engines are read every second, whether or not anything happens.
+const LONGEST: Duration = Duration::from_secs(100 * DAY);
+
 /// What is done to a workload before it runs.
 struct Changes {
     speedup: f64,
@@ -124,6 +129,18 @@ impl Source {
         transform::speed_up(&mut workload, speedup);
         if workload.requests.is_empty() {
             return Err(Failure::BadInput("--from and --to leave no request".to_owned()));
+        }
+        let last = workload.requests.iter().map(|request| request.at).max();
+        if last.is_some_and(|last| last > LONGEST) {
+            return Err(Failure::BadInput(format!(
+                "the last request would come after {} days, more than {} are not simulated; {}",
+                last.unwrap_or_default().as_secs() / DAY,
+                LONGEST.as_secs() / DAY,
+                match speedup < 1.0 {
+                    true => "give a larger --speedup",
+                    false => "check the times in the trace, or take a part of it with --from and --to",
+                }
+            )));
         }
         Ok(workload)
     }

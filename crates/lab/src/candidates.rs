@@ -63,8 +63,8 @@ pub fn table(
         .cloned()
         .collect();
     let mut text = String::from(
-        "| case | slice | rule | p90 TTFT | p99 TTFT | mean TTFT | p90 TPOT | goodput | hits | tokens/s | tokens per busy GPU second |\n\
-         |---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| case | slice | rule | p90 TTFT | p99 TTFT | mean TTFT | p90 TPOT | goodput | hits | busiest | tokens/s | tokens per busy GPU second |\n\
+         |---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for case in &scope.cases {
         for &slice in slices {
@@ -92,6 +92,7 @@ fn cells(outcome: &Outcome) -> String {
         format!("{:.4}", outcome.tpot_p90),
         percent(outcome.goodput),
         percent(outcome.hits),
+        three(outcome.busiest),
         three(outcome.tokens_per_second),
         three(outcome.tokens_per_busy_second),
     ];

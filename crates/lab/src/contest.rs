@@ -5,7 +5,7 @@ use crate::rules;
 use crate::trial::{Outcome, Rule, Stage, TrialError};
 use crate::tuning::{self, Picked};
 use crate::workloads::{Bench, Case, Slice};
-use crate::yardsticks::{self, Yardstick};
+use crate::yardsticks::{self, Yardstick, clairvoyant};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use weighbridge_sim::parallel;
@@ -77,6 +77,9 @@ pub struct Entry {
     pub settings: String,
     /// Whether these are the settings that its project ships; the product's rules are.
     pub shipped: bool,
+    /// Whether engines must tell it what their caches hold.
+    #[serde(default)]
+    pub told: bool,
     /// What it is the best of its family at, on the slice that was tuned on.
     pub picked: Picked,
     /// On the slice that was tuned on.
@@ -108,6 +111,9 @@ pub struct Contest {
     /// The least that any rule can reach; none: outcomes of a lab that did not know it.
     #[serde(default)]
     pub floors: Option<Floors>,
+    /// What a rule reaches that knows all of the present; none: it was not run.
+    #[serde(default)]
+    pub clairvoyant: Option<Entry>,
     /// The rules: the product's, then the yardsticks by family.
     pub entries: Vec<Entry>,
 }
@@ -165,6 +171,7 @@ pub fn contest(scope: &Scope, case: &Case) -> Result<Contest, TrialError> {
         entries[place].held = Some(outcome);
     }
     Ok(Contest {
+        clairvoyant: clairvoyant(scope, case)?,
         case: case.name.to_owned(),
         shared: case.shared,
         replicas: case.replicas,
@@ -174,6 +181,23 @@ pub fn contest(scope: &Scope, case: &Case) -> Result<Contest, TrialError> {
         }),
         entries,
     })
+}
+
+/// The rule that knows all of the present, on both slices.
+fn clairvoyant(scope: &Scope, case: &Case) -> Result<Option<Entry>, TrialError> {
+    let rule = Rule::Yardstick(clairvoyant::yardstick());
+    if !scope.wants(&rule) {
+        return Ok(None);
+    }
+    let rules = std::slice::from_ref(&rule);
+    let one = |slice| -> Result<Outcome, TrialError> {
+        let outcomes = outcomes(scope, (case, slice), rules)?;
+        Ok(Outcome::mean(&outcomes))
+    };
+    Ok(Some(Entry {
+        held: Some(one(Slice::Held)?),
+        ..entry(&rule, one(Slice::Tuned)?)
+    }))
 }
 
 /// The least that any rule can reach on a slice, the mean over the seeds.
@@ -186,20 +210,22 @@ fn floor(scope: &Scope, (case, slice): (&Case, Slice)) -> Result<Floor, TrialErr
 }
 
 fn entry(rule: &Rule, tuned: Outcome) -> Entry {
-    let (family, settings, shipped) = match rule {
+    let (family, settings, (shipped, told)) = match rule {
         Rule::Yardstick(Yardstick {
             family,
             settings,
             shipped,
+            told,
             ..
-        }) => (Some((*family).to_owned()), settings.clone(), *shipped),
-        Rule::Policies { .. } => (None, String::new(), true),
+        }) => (Some((*family).to_owned()), settings.clone(), (*shipped, *told)),
+        Rule::Policies { kv_events, .. } => (None, String::new(), (true, *kv_events)),
     };
     Entry {
         rule: rule.name(),
         family,
         settings,
         shipped,
+        told,
         picked: Picked::default(),
         tuned,
         held: None,

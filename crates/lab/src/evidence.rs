@@ -6,6 +6,7 @@ pub mod page;
 mod presets;
 mod stands_for;
 mod tables;
+mod told;
 
 pub use presets::{Beside, beside};
 

@@ -43,12 +43,8 @@ fn setup(kinds: &[(u32, Settings)]) -> Setup {
     };
     let targets = (0..kinds.len()).map(|pool| TargetSpec::new(name(pool).as_str(), pool));
     let engine = |settings: &Settings| EngineSpec {
-        label: "engine".into(),
-        settings: settings.clone(),
-        gpus: 1,
         gpu_hour: 0.0,
-        first_byte: None,
-        start: Duration::ZERO,
+        ..EngineSpec::new("engine", settings.clone())
     };
     Setup {
         fleet: Fleet {

@@ -205,9 +205,10 @@ fn mean(contests: &[Contest], slice: Slice) -> Gate {
             said(slice)
         ),
         measured: format!(
-            "on {reached}; the least: {}{}",
+            "on {reached}; the least: {}{}{}",
             least.join(", "),
-            out_of_reach(&shared, slice)
+            out_of_reach(&shared, slice),
+            within_knowledge(&shared, slice)
         ),
         met: reached >= MEAN_WORKLOADS,
     }
@@ -236,6 +237,33 @@ fn out_of_reach(contests: &[Contest], slice: Slice) -> String {
             beyond.join(", ")
         ),
     }
+}
+
+/// In how many cases a rule that knows all of the present is as far below the best rival as is asked, and how far it is in those
+/// where it is farthest.
+fn within_knowledge(contests: &[Contest], slice: Slice) -> String {
+    let share = |contest: &Contest| {
+        let (_, least) = least_mean(contest, slice)?;
+        Some(contest.clairvoyant.as_ref()?.on(slice)?.ttft_mean / least)
+    };
+    let mut shares: Vec<(f64, &str)> = contests
+        .iter()
+        .filter_map(|contest| Some((share(contest)?, contest.case.as_str())))
+        .collect();
+    if shares.is_empty() {
+        return String::new();
+    }
+    shares.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let reached = shares.iter().filter(|(share, _)| *share <= MEAN).count();
+    let least: Vec<_> = shares
+        .iter()
+        .take(2)
+        .map(|(share, case)| format!("{case} {}", change(*share)))
+        .collect();
+    format!(
+        "; whoever knows all of the present reaches it on {reached}: the least {}",
+        least.join(", ")
+    )
 }
 
 /// By what share `auto` is worse than least in-flight: the larger of both figures, with which it is.
@@ -309,7 +337,7 @@ fn median(capacity: &Capacity) -> Gate {
 mod tests {
     use super::*;
     use crate::floor::{Floor, Floors};
-    use crate::tuning::samples::entry;
+    use crate::tuning::samples::{self, entry};
 
     /// A case with `auto` and the rivals; figures: p90, mean, goodput.
     fn contest(case: &str, auto: [f64; 3], rivals: &[(&str, [f64; 3])]) -> Contest {
@@ -319,13 +347,7 @@ mod tests {
                 .iter()
                 .map(|(family, figures)| entry((family, family), *figures)),
         );
-        Contest {
-            case: case.to_owned(),
-            shared: true,
-            replicas: 1,
-            floors: None,
-            entries,
-        }
+        samples::contest(case, entries)
     }
 
     #[test]
@@ -427,6 +449,20 @@ mod tests {
             format!("{all}; out of any rule's reach on 1: a (−29 % at most)")
         );
         assert_eq!(measured(Slice::Held), all);
+    }
+
+    #[test]
+    fn the_mean_s_gate_says_what_knowing_everything_would_bring() {
+        let rivals = [("slow", [1.0, 9.0, 0.5]), ("best", [1.0, 1.0, 0.5])];
+        let mut cases = ["a", "b", "c"].map(|case| contest(case, [1.0, 0.95, 0.5], &rivals));
+        cases[0].clairvoyant = Some(entry(("clairvoyant", "clairvoyant"), [1.0, 0.8, 0.5]));
+        cases[2].clairvoyant = Some(entry(("clairvoyant", "clairvoyant"), [1.0, 0.7, 0.5]));
+        assert_eq!(
+            mean(&cases, Slice::Held).measured,
+            "on 0; the least: a −5.0 %, b −5.0 %, c −5.0 %; \
+             whoever knows all of the present reaches it on 1: the least c −30 %, a −20 %"
+        );
+        assert!(!mean(&cases, Slice::Held).met, "it is not `auto`");
     }
 
     #[test]

@@ -9,6 +9,8 @@ use weighbridge_core::presets::Preset;
 
 /// The preset that a route gets which says nothing.
 pub const AUTO: &str = Preset::Auto.as_str();
+/// The same where engines tell of their caches.
+pub const TOLD: &str = "auto, KV events";
 /// What `auto` stood for before the lab.
 pub const BEFORE: &str = "auto before the lab";
 /// The family that `auto` must nowhere be behind.
@@ -16,12 +18,16 @@ pub const LEAST_INFLIGHT: &str = "least in-flight";
 /// The family that it must be far ahead of where prompts share beginnings.
 pub const ROUND_ROBIN: &str = "round robin";
 
-/// The presets, single policies, and what `auto` was.
+/// The presets, single policies, `auto` where engines tell of their caches, and what `auto` was.
 #[must_use]
 pub fn product() -> Vec<Rule> {
     let presets = Preset::ALL.map(|preset| rule(preset.as_str(), preset.policies()));
     let single = singles().map(|(name, policies)| rule(name, policies));
-    presets.into_iter().chain(single).chain([before()]).collect()
+    presets
+        .into_iter()
+        .chain(single)
+        .chain([told(), before()])
+        .collect()
 }
 
 /// These policies, under a name.
@@ -30,6 +36,15 @@ pub fn rule(name: &str, policies: Policies) -> Rule {
     Rule::Policies {
         name: name.to_owned(),
         policies: Box::new(policies),
+        kv_events: false,
+    }
+}
+
+fn told() -> Rule {
+    Rule::Policies {
+        name: TOLD.to_owned(),
+        policies: Box::new(Preset::Auto.policies()),
+        kv_events: true,
     }
 }
 

@@ -110,16 +110,13 @@ fn shown(contest: &Contest) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::samples::entry;
+    use crate::tuning::samples::{self, entry};
 
     #[test]
     fn what_everybody_knows_is_shown_and_the_best_of_the_others() {
-        let contest = Contest {
-            case: "x".into(),
-            shared: true,
-            replicas: 1,
-            floors: None,
-            entries: vec![
+        let contest = samples::contest(
+            "x",
+            vec![
                 entry(("", "auto"), [0.1, 0.1, 1.0]),
                 entry((ROUND_ROBIN, "turn"), [9.0, 9.0, 0.1]),
                 entry((LEAST_INFLIGHT, "least"), [8.0, 8.0, 0.2]),
@@ -129,7 +126,7 @@ mod tests {
                 entry(("c", "c"), [4.0, 4.0, 0.9]),
                 entry(("d", "d"), [1.0, 1.0, 0.9]),
             ],
-        };
+        );
         let names: Vec<_> = shown(&contest).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["least", "turn", "d", "a, well set", "b"]);
     }

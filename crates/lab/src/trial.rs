@@ -27,6 +27,8 @@ pub enum Rule {
         name: String,
         /// The policies; empty: round robin.
         policies: Box<Policies>,
+        /// Whether engines tell it what their caches hold.
+        kv_events: bool,
     },
 }
 
@@ -156,7 +158,12 @@ impl Stage {
                 });
                 Chooser::Baseline(replicas.collect())
             }
-            Rule::Policies { policies, .. } => {
+            Rule::Policies {
+                policies, kv_events, ..
+            } => {
+                for engine in &mut setup.fleet.engines {
+                    engine.kv_events = *kv_events;
+                }
                 let mut spec = (*setup.fleet.spec).clone();
                 for route in &mut spec.routes {
                     route.policies.clone_from(policies);

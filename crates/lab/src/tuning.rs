@@ -18,13 +18,16 @@ pub struct Picked {
     pub goodput: bool,
     /// The 90th percentile over goodput.
     pub both: bool,
+    /// Any of them, among those of its family that need no events.
+    #[serde(default)]
+    pub untold: bool,
 }
 
 impl Picked {
     /// Whether it is the best at anything.
     #[must_use]
     pub fn any(self) -> bool {
-        self.p90 || self.mean || self.goodput || self.both
+        self.p90 || self.mean || self.goodput || self.both || self.untold
     }
 }
 
@@ -57,20 +60,46 @@ pub fn pick(entries: &mut [Entry]) {
             continue;
         }
         for (figure, mark) in AIMS {
-            let of = entries.iter().enumerate();
-            let of = of.filter(|(_, entry)| entry.family.as_ref() == Some(&family));
-            // `min_by` gives the first of equals.
-            let best = of.min_by(|(_, one), (_, other)| figure(&one.tuned).total_cmp(&figure(&other.tuned)));
-            if let Some((place, _)) = best {
+            if let Some(place) = best(entries, &family, |_| true, figure) {
                 mark(&mut entries[place].picked);
+            }
+            if let Some(place) = best(entries, &family, |entry| !entry.told, figure) {
+                entries[place].picked.untold = true;
             }
         }
     }
 }
 
+/// Place of the best of a family among those that are wanted, on the slice that is tuned on.
+fn best(
+    entries: &[Entry],
+    family: &str,
+    wanted: fn(&Entry) -> bool,
+    figure: fn(&Outcome) -> f64,
+) -> Option<usize> {
+    let of = entries.iter().enumerate();
+    let of = of.filter(|(_, entry)| entry.family.as_deref() == Some(family) && wanted(entry));
+    // `min_by` gives the first of equals.
+    let best = of.min_by(|(_, one), (_, other)| figure(&one.tuned).total_cmp(&figure(&other.tuned)));
+    best.map(|(place, _)| place)
+}
+
 #[cfg(test)]
 pub(crate) mod samples {
     use super::*;
+    use crate::contest::Contest;
+
+    /// A case of shared prefixes with these entries, of which no bound is known.
+    pub(crate) fn contest(case: &str, entries: Vec<Entry>) -> Contest {
+        Contest {
+            case: case.to_owned(),
+            shared: true,
+            replicas: 1,
+            floors: None,
+            clairvoyant: None,
+            entries,
+        }
+    }
 
     /// A yardstick's entry, or with an empty family the product's; figures: p90, mean, goodput, on both slices.
     pub(crate) fn entry((family, rule): (&str, &str), [p90, mean, goodput]: [f64; 3]) -> Entry {
@@ -86,6 +115,7 @@ pub(crate) mod samples {
             family: (!family.is_empty()).then(|| family.to_owned()),
             settings: rule.to_owned(),
             shipped: false,
+            told: false,
             picked: Picked::default(),
             tuned,
             held: Some(tuned),

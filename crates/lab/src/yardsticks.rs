@@ -6,6 +6,7 @@
 pub mod aibrix;
 pub mod characters;
 pub mod choose;
+pub mod clairvoyant;
 pub mod d2lpm;
 pub mod dynamo;
 mod grids;
@@ -40,6 +41,8 @@ pub struct Yardstick {
     pub settings: String,
     /// Whether these are the settings that its project ships.
     pub shipped: bool,
+    /// Whether engines must tell it what their caches hold.
+    pub told: bool,
     /// Makes the router of one replica.
     pub make: Make,
 }

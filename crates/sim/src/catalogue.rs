@@ -165,12 +165,10 @@ pub fn engine(name: &str) -> Result<CatalogueEngine, CatalogueError> {
     };
     Ok(CatalogueEngine {
         spec: EngineSpec {
-            label: label.into(),
-            settings,
             gpus,
             gpu_hour: gpu.gpu_hour,
-            first_byte: None,
             start: Duration::from_secs_f64(START_S + model.bytes() / LOAD_PER_S),
+            ..EngineSpec::new(label, settings)
         },
         basis,
         source,

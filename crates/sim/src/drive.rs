@@ -39,6 +39,8 @@ pub struct EngineSpec {
     pub first_byte: Option<Duration>,
     /// From the start of an engine until it serves: loading and warming up. Those of the fleet's start are ready.
     pub start: Duration,
+    /// Whether they tell the gateways what their caches store and give up, as vLLM's KV events do.
+    pub kv_events: bool,
 }
 
 impl EngineSpec {
@@ -51,6 +53,7 @@ impl EngineSpec {
             gpu_hour: 1.0,
             first_byte: None,
             start: Duration::ZERO,
+            kv_events: false,
         }
     }
 

@@ -12,6 +12,7 @@ pub use settings::{Refusal, Settings};
 
 use std::sync::Arc;
 use std::time::Duration;
+use weighbridge_core::signals::CacheChange;
 
 /// Virtual time since the engine started.
 pub type Time = Duration;
@@ -117,6 +118,9 @@ impl Stats {
 /// it submits, cancels or changes the speed, so that those meet the engine as it is at that moment. Times never go back;
 /// a `now` before an earlier one counts as that one.
 pub trait Engine {
+    /// An engine in the same state, to see what would happen if.
+    fn fork(&self) -> Box<dyn Engine>;
+
     /// Queues work that arrives at `now`.
     ///
     /// # Errors
@@ -138,6 +142,12 @@ pub trait Engine {
     /// From the next iteration on everything takes `factor` times as long: above 1 slower, 1 as the coefficients say.
     /// Nonsense (zero, negative, not a number) counts as 1.
     fn set_speed(&mut self, now: Time, factor: f64);
+
+    /// From here on it keeps for [`cache_changes`](Engine::cache_changes) what its cache stores and gives up.
+    fn tell_cache(&mut self);
+
+    /// What its cache stored and gave up since the last call, in order, up to the last [`advance`](Engine::advance).
+    fn cache_changes(&mut self) -> Vec<CacheChange>;
 
     /// How many of the leading `blocks` are in the cache.
     fn cached(&self, blocks: &[BlockHash]) -> u32;

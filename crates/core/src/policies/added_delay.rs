@@ -149,11 +149,12 @@ impl Usual {
         }
         #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
         let count = candidates.len().max(1) as f64;
-        let unseen = unseen::share(candidates).min(UNSEEN_MAX);
-        let home = unseen::home(request, candidates, unseen);
+        let others = unseen::others(candidates);
+        let unseen = others.unseen.min(UNSEEN_MAX);
+        let home = unseen::owner(request, candidates, unseen);
         Self {
             running: (running / count).max(1.0),
-            arrivals: arrivals / count / (1.0 - unseen),
+            arrivals: arrivals / count / (1.0 - others.share.min(UNSEEN_MAX)),
             each: each / measured,
             untried,
             home: home.map(|home| (home, unseen)),

@@ -119,7 +119,7 @@ impl Scorer for PrefixCache {
         candidates: &Candidates<'_>,
         scores: &mut [f64],
     ) -> Result<Option<Home>, Abstained> {
-        let unseen = unseen::share(candidates);
+        let unseen = unseen::others(candidates).unseen;
         let home = unseen::home(request, candidates, unseen);
         let known = learned(candidates, scores);
         match home {

@@ -14,10 +14,17 @@ const CHANCE: f64 = 0.25;
 /// Requests by which the owner's queue may be longer than the mean.
 const AHEAD: f64 = 1.0;
 
-/// Share of the load at the candidates that others send, by what their engines told of late beside the gateway's own requests at
-/// those moments, less what may be chance; 0 where all engines tell
-/// what they cache, whoever sent it.
-pub(super) fn share(candidates: &Candidates<'_>) -> f64 {
+/// Load at the candidates that others send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Others {
+    /// Share of all, by what engines told of late beside the gateway's own requests at those moments, less what may be chance.
+    pub(super) share: f64,
+    /// The same as far as nobody tells what it leaves in caches: 0 where all engines tell what they cache, whoever sent it.
+    pub(super) unseen: f64,
+}
+
+/// How much of the load others send.
+pub(super) fn others(candidates: &Candidates<'_>) -> Others {
     let now = candidates.now();
     let (mut own, mut all, mut told) = (0.0, 0.0, true);
     for endpoint in candidates.endpoints() {
@@ -29,25 +36,31 @@ pub(super) fn share(candidates: &Candidates<'_>) -> f64 {
             all += means.told.mean().unwrap_or(0.0);
         }
     }
-    if told {
-        return 0.0;
-    }
     // Half a request more on both sides, so that one alone says little.
     let share = 1.0 - (own + 0.5) / (all + 0.5);
-    ((share - CHANCE) / (1.0 - CHANCE)).max(0.0)
+    let share = ((share - CHANCE) / (1.0 - CHANCE)).max(0.0);
+    Others {
+        share,
+        unseen: if told { 0.0 } else { share },
+    }
 }
 
-/// Place of the candidate that the request belongs to by the head of its prompt, where others send a [`share`] of the load; none:
-/// nobody else does, it has no prompt, or the queue there is too long for that.
-pub(super) fn home(request: &Request<'_>, candidates: &Candidates<'_>, share: f64) -> Option<usize> {
-    if share <= 0.0 {
+/// Place of the candidate that the request belongs to by the head of its prompt, where others send this share of the load unseen; none:
+/// nobody else does, or it has no prompt.
+pub(super) fn owner(request: &Request<'_>, candidates: &Candidates<'_>, unseen: f64) -> Option<usize> {
+    if unseen <= 0.0 {
         return None;
     }
-    let now = candidates.now();
     let pool = candidates.endpoints().next()?.pool_at;
     let bytes = candidates.pools[pool].head_bytes();
     let head = request.work?.head(bytes)?;
-    let place = rendezvous::owner(head, candidates.keys())?;
+    rendezvous::owner(head, candidates.keys())
+}
+
+/// The same for who does not look at queues otherwise; none, too, where the one there is too long.
+pub(super) fn home(request: &Request<'_>, candidates: &Candidates<'_>, unseen: f64) -> Option<usize> {
+    let place = owner(request, candidates, unseen)?;
+    let now = candidates.now();
     let waiting = candidates
         .endpoints()
         .map(|endpoint| endpoint.engine.waiting(now));

@@ -12,7 +12,13 @@ No rule gives a lower time to the first token than the *floor*: that of each req
 cache holds whatever a request with the same beginning can have left there by then, and that waits for nothing but what such a
 request still computes. Loads, queues, the size of caches and what goes wrong are left out, so the floor is mostly out of reach. *At most* is its distance
 from the best yardstick, the most that any rule can gain there; it holds for rules that answer all requests.
+
+*Clairvoyant* is a rule that knows all of the present and nothing of what comes: the caches, queues, iterations and answers' lengths of all engines, whose
+copies it runs on to the request's first token. It goes where that comes soonest, with the time of computing the prompt counted twice, and waits and computes like
+any other. So it is what better knowledge could bring; a rule that guesses better what will be asked for again may be ahead of it.
 ";
+
+const FIGURES: &str = "best yardstick | floor | at most | clairvoyant | beside it | `auto` | beside it";
 
 /// The tables, one for each slice; empty where no floor is known.
 pub(super) fn tables(contests: &[Contest]) -> String {
@@ -28,13 +34,13 @@ pub(super) fn tables(contests: &[Contest]) -> String {
         let _ = write!(
             text,
             "### The most that any rule can gain, {}\n\n{}\
-             | case | mean TTFT: floor | best yardstick | at most | `auto` | `auto` beside it | p90 TTFT: floor | best yardstick | at most | `auto` | `auto` beside it |\n\
-             |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+             | case | mean TTFT: {FIGURES} | p90 TTFT: {FIGURES} |\n|---|{}\n",
             slice.name(),
             match text.is_empty() {
                 true => format!("{ABOUT}\n"),
                 false => String::new(),
-            }
+            },
+            "--:|".repeat(14)
         );
         for row in rows {
             let _ = writeln!(text, "{row}");
@@ -53,12 +59,15 @@ fn row(contest: &Contest, slice: Slice) -> Option<String> {
         .yardsticks()
         .filter_map(|entry| Some(entry.on(slice)?.ttft_p90))
         .min_by(f64::total_cmp)?;
-    let beside = |floor: f64, best: f64, auto: f64| {
+    let known = contest.clairvoyant.as_ref().and_then(|entry| entry.on(slice));
+    let beside = |best: f64, floor: f64, (known, auto): (Option<f64>, f64)| {
         format!(
-            "{} | {} | {} | {} | {}",
-            three(floor),
+            "{} | {} | {} | {} | {} | {} | {}",
             three(best),
+            three(floor),
             change(floor / best),
+            known.map_or("–".to_owned(), three),
+            known.map_or("–".to_owned(), |known| change(known / best)),
             three(auto),
             change(auto / best)
         )
@@ -66,8 +75,16 @@ fn row(contest: &Contest, slice: Slice) -> Option<String> {
     Some(format!(
         "| {} | {} | {} |",
         contest.case,
-        beside(floor.ttft_mean, mean, auto.ttft_mean),
-        beside(floor.ttft_p90, p90, auto.ttft_p90)
+        beside(
+            mean,
+            floor.ttft_mean,
+            (known.map(|known| known.ttft_mean), auto.ttft_mean)
+        ),
+        beside(
+            p90,
+            floor.ttft_p90,
+            (known.map(|known| known.ttft_p90), auto.ttft_p90)
+        )
     ))
 }
 
@@ -75,34 +92,36 @@ fn row(contest: &Contest, slice: Slice) -> Option<String> {
 mod tests {
     use super::*;
     use crate::floor::{Floor, Floors};
-    use crate::tuning::samples::entry;
+    use crate::tuning::samples::{self, entry};
 
     #[test]
     fn the_floor_and_auto_stand_beside_the_best_of_the_yardsticks() {
         let floor = |ttft_mean, ttft_p90| Floor { ttft_mean, ttft_p90 };
-        let mut contest = Contest {
-            case: "x".into(),
-            shared: true,
-            replicas: 1,
-            floors: Some(Floors {
-                tuned: floor(0.5, 1.0),
-                held: floor(0.25, 1.5),
-            }),
-            entries: vec![
+        let mut contest = samples::contest(
+            "x",
+            vec![
                 entry(("", AUTO), [1.8, 0.9, 1.0]),
                 entry(("a", "soon"), [2.0, 3.0, 0.1]),
                 entry(("b", "mostly soon"), [9.0, 1.0, 0.2]),
             ],
-        };
+        );
+        contest.floors = Some(Floors {
+            tuned: floor(0.5, 1.0),
+            held: floor(0.25, 1.5),
+        });
         let text = tables(std::slice::from_ref(&contest));
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| x ")).collect();
         assert_eq!(
             rows,
             [
-                "| x | 0.250 | 1.00 | −75 % | 0.900 | −10 % | 1.50 | 2.00 | −25 % | 1.80 | −10 % |",
-                "| x | 0.500 | 1.00 | −50 % | 0.900 | −10 % | 1.00 | 2.00 | −50 % | 1.80 | −10 % |",
+                "| x | 1.00 | 0.250 | −75 % | – | – | 0.900 | −10 % | 2.00 | 1.50 | −25 % | – | – | 1.80 | −10 % |",
+                "| x | 1.00 | 0.500 | −50 % | – | – | 0.900 | −10 % | 2.00 | 1.00 | −50 % | – | – | 1.80 | −10 % |",
             ]
         );
+        contest.clairvoyant = Some(entry(("clairvoyant", "clairvoyant"), [1.7, 0.8, 1.0]));
+        let text = tables(std::slice::from_ref(&contest));
+        let row = "| x | 1.00 | 0.250 | −75 % | 0.800 | −20 % | 0.900 | −10 % | 2.00 | 1.50 | −25 % | 1.70 | −15 % | 1.80 | −10 % |";
+        assert!(text.lines().any(|line| line == row), "{text}");
         contest.floors = None;
         assert_eq!(tables(&[contest]), "", "nothing is said without floors");
     }

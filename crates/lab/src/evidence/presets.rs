@@ -258,20 +258,12 @@ pub(super) fn gate(evidence: &Evidence) -> Option<Gate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::samples::entry;
+    use crate::tuning::samples::{self, entry};
 
     /// A case with these rules; figures: p90, mean, goodput.
     fn contest(case: &str, rules: &[(&str, [f64; 3])]) -> Contest {
-        Contest {
-            case: case.to_owned(),
-            shared: true,
-            replicas: 1,
-            floors: None,
-            entries: rules
-                .iter()
-                .map(|(rule, figures)| entry(("", rule), *figures))
-                .collect(),
-        }
+        let entries = rules.iter().map(|(rule, figures)| entry(("", rule), *figures));
+        samples::contest(case, entries.collect())
     }
 
     #[test]

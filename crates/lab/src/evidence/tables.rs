@@ -1,7 +1,7 @@
 //! The evidence as tables in Markdown.
 
 use super::presets::Figure;
-use super::{Evidence, most, presets};
+use super::{Evidence, most, presets, told};
 use crate::contest::{Contest, Entry, SEEDS};
 use crate::gates::{self, Gate};
 use crate::numbers::{NOTHING, change, percent, three};
@@ -17,6 +17,7 @@ pub(super) fn section(evidence: &Evidence) -> String {
     let _ = writeln!(text, "### Gates\n\n{}", gates(&evidence.gates));
     let _ = writeln!(text, "{}", beside_yardsticks(evidence));
     text.push_str(&most::tables(&evidence.contests));
+    text.push_str(&told::tables(&evidence.contests));
     for all in &evidence.sensitivities {
         let _ = writeln!(text, "{}", settings(all));
     }
@@ -38,9 +39,10 @@ pub(super) fn section(evidence: &Evidence) -> String {
 /// Gates and the tables of all cases, for a terminal.
 pub(super) fn summary(evidence: &Evidence) -> String {
     format!(
-        "{}\n{}{}",
+        "{}\n{}{}{}",
         beside_yardsticks(evidence),
         most::tables(&evidence.contests),
+        told::tables(&evidence.contests),
         gates(&evidence.gates)
     )
 }

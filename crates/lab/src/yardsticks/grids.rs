@@ -34,9 +34,16 @@ fn family(name: &'static str, grid: impl IntoIterator<Item = (String, Make)>) ->
         family: name,
         settings,
         shipped: place == 0,
+        told: false,
         make,
     })
     .collect()
+}
+
+/// The same, of which those need events for which `told` is true, in order.
+fn told(all: Vec<Yardstick>, told: impl IntoIterator<Item = bool>) -> Vec<Yardstick> {
+    let both = all.into_iter().zip(told);
+    both.map(|(one, told)| Yardstick { told, ..one }).collect()
 }
 
 /// A family without settings.
@@ -119,7 +126,7 @@ fn llm_d(index: fn() -> llm_d::Index, grid: &[[f64; 4]]) -> Vec<(String, Make)> 
 fn llm_d_precise() -> Vec<Yardstick> {
     let mut grid = llm_d(|| llm_d::Index::Precise, &STRETCHED);
     grid.extend(llm_d(|| llm_d::Index::Share, &SHARES));
-    family("llm-d, precise", grid)
+    told(family("llm-d, precise", grid), std::iter::repeat(true))
 }
 
 fn sticky() -> Vec<Yardstick> {
@@ -145,7 +152,10 @@ fn sticky() -> Vec<Yardstick> {
             make(move |blocks, seed| Sticky::new(blocks, settings, seed)),
         )
     };
-    family("llm-d 0.10, sticky", grid.map(variant))
+    told(
+        family("llm-d 0.10, sticky", grid.map(variant)),
+        grid.map(|(.., events)| events),
+    )
 }
 
 /// Weights where prefixes count; the first are the guide's, the second the experiment's, the last the guide's for decoding.
@@ -205,7 +215,10 @@ fn dynamo() -> Vec<Yardstick> {
             make(move |blocks, seed| Dynamo::new(blocks, settings, seed)),
         )
     };
-    family("Dynamo KV router", grid.map(variant))
+    told(
+        family("Dynamo KV router", grid.map(variant)),
+        grid.map(|(.., events)| events),
+    )
 }
 
 fn lmetric() -> Vec<Yardstick> {
@@ -218,7 +231,7 @@ fn lmetric() -> Vec<Yardstick> {
     };
     let events = make(|blocks, seed| LMetric::new(blocks, lmetric::Index::Events, seed));
     let grid = [("events".into(), events), sent(400_000), sent(2_000_000)];
-    family("LMetric", grid)
+    told(family("LMetric", grid), [true, false, false])
 }
 
 fn preble() -> Vec<Yardstick> {
@@ -323,7 +336,11 @@ pub fn all() -> Vec<Yardstick> {
 mod tests {
     use super::*;
     use crate::yardsticks::stage::{Stage, chain, prompt};
+    use std::cell::Cell;
     use std::collections::BTreeSet;
+    use weighbridge_core::signals::CacheChange;
+    use weighbridge_sim::drive::Seen;
+    use weighbridge_sim::engine::{Engine, Event, Refusal, Stats, Work, WorkId};
 
     #[test]
     fn each_has_a_name_of_its_own_and_families_begin_with_what_ships() {
@@ -396,6 +413,59 @@ mod tests {
                 (0..30).map(choose).collect::<Vec<_>>()
             };
             assert_eq!(choices(), choices(), "{} {}", one.family, one.settings);
+        }
+    }
+
+    /// An engine that notes whether it was asked for its cache.
+    #[derive(Default)]
+    struct Asked(Cell<bool>);
+
+    impl Engine for Asked {
+        fn fork(&self) -> Box<dyn Engine> {
+            Box::new(Self::default())
+        }
+        fn submit(&mut self, _: Duration, _: Work) -> Result<(), Refusal> {
+            Ok(())
+        }
+        fn cancel(&mut self, _: WorkId) -> bool {
+            false
+        }
+        fn next_event_time(&self) -> Option<Duration> {
+            None
+        }
+        fn advance(&mut self, _: Duration, _: &mut Vec<Event>) {}
+        fn stats(&self) -> Stats {
+            Stats::default()
+        }
+        fn set_speed(&mut self, _: Duration, _: f64) {}
+        fn tell_cache(&mut self) {}
+        fn cache_changes(&mut self) -> Vec<CacheChange> {
+            Vec::new()
+        }
+        fn cached(&self, _: &[u64]) -> u32 {
+            self.0.set(true);
+            0
+        }
+    }
+
+    #[test]
+    fn those_that_need_events_are_those_that_ask_engines_for_their_caches() {
+        for one in all() {
+            let engines = [Asked::default(), Asked::default()];
+            let seen = |endpoint: usize| Seen {
+                endpoint,
+                inflight: 0,
+                running: 0,
+                waiting: 0,
+                kv_usage: 0.0,
+                read_at: Duration::ZERO,
+                engine: &engines[endpoint],
+            };
+            let candidates = [0, 1].map(seen);
+            let mut router = (one.make)(16, 1);
+            router.choose(Duration::ZERO, (0, &prompt(&chain(1, 20), 5)), &candidates);
+            let asked = engines.iter().any(|engine| engine.0.get());
+            assert_eq!(asked, one.told, "{} ({})", one.family, one.settings);
         }
     }
 }

@@ -7,7 +7,10 @@ use weighbridge_sim::engine::{BatchingEngine, BlockHash, Engine, Settings, Work,
 use weighbridge_sim::workload::Request;
 
 /// Some engines, which hold what they have been given.
-pub(crate) struct Stage(Vec<BatchingEngine>);
+pub(crate) struct Stage {
+    engines: Vec<BatchingEngine>,
+    now: Duration,
+}
 
 impl Stage {
     pub(crate) fn new(engines: usize) -> Self {
@@ -15,26 +18,39 @@ impl Stage {
             kv_blocks: 4096,
             ..Settings::default()
         };
-        Self(
-            (0..engines)
+        Self {
+            engines: (0..engines)
                 .map(|_| BatchingEngine::new(settings.clone()))
                 .collect(),
-        )
+            now: Duration::ZERO,
+        }
     }
 
-    /// Has an engine compute `blocks`, which then stay in its cache.
+    /// Now.
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Has an engine compute `blocks`, which then stay in its cache; an hour passes.
     pub(crate) fn holds(&mut self, engine: usize, blocks: &[BlockHash]) {
-        let engine = &mut self.0[engine];
+        self.computes(engine, blocks);
+        self.now += Duration::from_secs(3600);
+        let engine = &mut self.engines[engine];
+        engine.advance(self.now, &mut Vec::new());
+        assert_eq!(engine.cached(blocks) as usize, blocks.len());
+    }
+
+    /// Sends an engine a prompt of these blocks and a token.
+    pub(crate) fn computes(&mut self, engine: usize, blocks: &[BlockHash]) {
         let work = Work {
             id: WorkId(0),
             blocks: blocks.into(),
             prompt_tokens: blocks.len() as u32 * 16 + 1,
             output_tokens: 1,
         };
-        let (now, mut events) = (Duration::ZERO, Vec::new());
-        engine.submit(now, work).unwrap();
-        engine.advance(Duration::from_secs(3600), &mut events);
-        assert_eq!(engine.cached(blocks) as usize, blocks.len());
+        let engine = &mut self.engines[engine];
+        engine.advance(self.now, &mut Vec::new());
+        engine.submit(self.now, work).unwrap();
     }
 
     /// The engines with these numbers of requests in flight, and metrics that say the same.
@@ -46,7 +62,7 @@ impl Stage {
             waiting: 0,
             kv_usage: 0.0,
             read_at: Duration::ZERO,
-            engine: &self.0[endpoint],
+            engine: &self.engines[endpoint],
         };
         inflight.iter().enumerate().map(seen).collect()
     }

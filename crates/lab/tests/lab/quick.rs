@@ -173,11 +173,13 @@ fn presets(instead: &dyn Fn(Preset) -> Policies) -> Vec<Beside> {
             family: None,
             settings: String::new(),
             shipped: true,
+            told: false,
             picked: Picked::default(),
             tuned: outcome,
             held: Some(outcome),
         });
         Contest {
+            clairvoyant: None,
             case: case.name.to_owned(),
             shared: case.shared,
             replicas: case.replicas,

@@ -69,21 +69,20 @@ pub fn engine_from_json(text: &str) -> Result<CatalogueEngine, CatalogueError> {
             return Err(CatalogueError::File(what));
         }
     }
+    let settings = Settings {
+        coefficients: file.coefficients,
+        block_size,
+        kv_blocks,
+        max_num_seqs,
+        max_num_batched_tokens,
+        max_model_len,
+    };
     Ok(CatalogueEngine {
         spec: EngineSpec {
-            label: file.label.into(),
-            settings: Settings {
-                coefficients: file.coefficients,
-                block_size,
-                kv_blocks,
-                max_num_seqs,
-                max_num_batched_tokens,
-                max_model_len,
-            },
             gpus: file.gpus,
             gpu_hour: file.gpu_hour,
-            first_byte: None,
             start: Duration::from_secs_f64(file.start_s),
+            ..EngineSpec::new(file.label, settings)
         },
         basis: Basis::Measured,
         source: file.source,

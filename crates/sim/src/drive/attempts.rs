@@ -132,7 +132,7 @@ impl Loop<'_> {
         for place in touched {
             self.slots.check(place).map_err(|what| self.broken(what))?;
         }
-        Ok(())
+        self.tell_caches()
     }
 
     /// An attempt has its first token.
@@ -149,6 +149,20 @@ impl Loop<'_> {
                 self.tell(replica, Event::FirstToken { request, attempt })?;
             }
             Router::Scheduler(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Tells all schedulers what caches stored and gave up.
+    fn tell_caches(&mut self) -> Result<(), DriveError> {
+        while let Some((place, changes)) = self.slots.caches.pop_front() {
+            for number in 0..self.routers.len() {
+                let endpoint = self.scheduler(number).and_then(|replica| replica.id(place));
+                if let Some(endpoint) = endpoint {
+                    let changes = changes.clone();
+                    self.tell(number, Event::Cache { endpoint, changes })?;
+                }
+            }
         }
         Ok(())
     }

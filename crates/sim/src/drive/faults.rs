@@ -115,7 +115,9 @@ impl Loop<'_> {
                 ..EndpointSpec::new("", "")
             });
             places[pool].push(place);
-        })
+        })?;
+        self.slots.serves(place);
+        Ok(())
     }
 
     /// Changes the spec and tells all schedulers.

@@ -41,6 +41,8 @@ pub(super) struct Replica {
     ids: Vec<Option<EndpointId>>,
     /// What its routes look at.
     pub(super) needs: Needs,
+    /// Whether any engine tells of its cache.
+    told: bool,
     /// By place of the route in the spec, with its name of it.
     keys: Vec<(RouteId, Keys)>,
 }
@@ -133,6 +135,7 @@ impl Replica {
             slots: HashMap::new(),
             ids: Vec::new(),
             needs: needs(&setup.fleet.spec),
+            told: setup.fleet.engines.iter().any(|engine| engine.kv_events),
             keys: Vec::new(),
         }
     }
@@ -187,6 +190,19 @@ impl Replica {
         deadline.map(|deadline| Duration::from_nanos(deadline.nanos()))
     }
 
+    /// What a request asks of an engine; engines that tell of their caches name blocks as workloads do.
+    fn work(&self, request: (u32, &Request), workload: &Workload) -> Work {
+        let work = work(request, workload, self.needs);
+        match self.told {
+            true => Work {
+                exact: work.blocks.clone(),
+                exact_tokens: work.block_tokens,
+                ..work
+            },
+            false => work,
+        }
+    }
+
     /// The arrival of a request, as far as the route looks at it.
     pub(super) fn arrival(
         &self,
@@ -197,7 +213,7 @@ impl Replica {
         let work = self
             .needs
             .work()
-            .then(|| Arc::new(work((index, request), workload, self.needs)));
+            .then(|| Arc::new(self.work((index, request), workload)));
         let route = route.unwrap_or(self.route);
         let keys = self.keys.iter().find(|(id, _)| *id == route);
         Event::Arrive(Arrival {

@@ -174,6 +174,9 @@ impl<'a> Loop<'a> {
             self.plan(Duration::ZERO, Due::Scrape);
         }
         self.configure()?;
+        for place in 0..self.slots.slots.len() {
+            self.slots.serves(place);
+        }
         let mut told = self.left;
         while self.left > 0 {
             // Probes are due for ever; they alone bring no request to its end.
@@ -256,7 +259,7 @@ impl<'a> Loop<'a> {
 
     fn happens(&mut self, due: Due) -> Result<(), DriveError> {
         match due {
-            Due::Serves(place) => self.slots.slots[place].up = true,
+            Due::Serves(place) => self.slots.serves(place),
             Due::Recovers(place) => self.slots.slow(place, 1.0, self.now),
             Due::Scrape => {
                 self.slots.scrape(self.now);

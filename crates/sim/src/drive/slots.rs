@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use weighbridge_core::signals::Reading;
+use weighbridge_core::signals::{CacheChange, Reading};
 
 /// An endpoint and its engine.
 pub(super) struct Slot {
@@ -39,12 +39,22 @@ pub(super) enum Refused {
     TooLong,
 }
 
+fn engine(spec: &EngineSpec) -> BatchingEngine {
+    let mut engine = BatchingEngine::quiet(spec.settings.clone());
+    if spec.kv_events {
+        engine.tell_cache();
+    }
+    engine
+}
+
 /// All of them, and when each has something to do.
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) slots: Vec<Slot>,
     /// What the engines did, in order, until the loop takes it.
     heard: VecDeque<(usize, Event)>,
+    /// What caches stored and gave up, in order, until the loop takes it.
+    pub(super) caches: VecDeque<(usize, Vec<CacheChange>)>,
     /// For engines to write into.
     events: Vec<Event>,
     agenda: BinaryHeap<Reverse<(Duration, u32, u32)>>,
@@ -60,7 +70,7 @@ impl Slots {
         self.slots.push(Slot {
             pool,
             spec: spec.clone(),
-            engine: BatchingEngine::quiet(spec.settings.clone()),
+            engine: engine(spec),
             up: true,
             inflight: 0,
             joined: now,
@@ -127,6 +137,23 @@ impl Slots {
         self.slots[slot].engine.advance(now, &mut self.events);
         self.heard
             .extend(self.events.drain(..).map(|event| (slot, event)));
+        let changes = self.slots[slot].engine.cache_changes();
+        if !changes.is_empty() {
+            self.caches.push_back((slot, changes));
+        }
+    }
+
+    /// The engine tells of its cache, if it does that at all.
+    fn cache_told(&mut self, slot: usize, changes: Vec<CacheChange>) {
+        if self.slots[slot].spec.kv_events {
+            self.caches.push_back((slot, changes));
+        }
+    }
+
+    /// The engine takes requests from now on, and its cache is empty.
+    pub(super) fn serves(&mut self, slot: usize) {
+        self.slots[slot].up = true;
+        self.cache_told(slot, vec![CacheChange::Cleared]);
     }
 
     /// Sends request number `index` to an engine.
@@ -172,7 +199,8 @@ impl Slots {
         place.run.preemptions += place.engine.stats().preemptions;
         place.up = false;
         place.inflight = 0;
-        place.engine = BatchingEngine::quiet(place.spec.settings.clone());
+        place.engine = engine(&place.spec);
+        self.cache_told(slot, vec![CacheChange::Lost]);
         self.touched(slot, now);
     }
 

@@ -14,8 +14,10 @@ use super::{Engine, Event, EventKind, Refusal, Settings, Stats, Time, Work, Work
 use crate::coefficients::Batch;
 use std::collections::VecDeque;
 use std::time::Duration;
+use weighbridge_core::signals::CacheChange;
 
-/// The default engine: see the module's description.
+/// The default engine: see the module's description. A copy tells what would happen if.
+#[derive(Clone)]
 pub struct BatchingEngine {
     settings: Settings,
     /// Times as long as the coefficients say.
@@ -288,6 +290,10 @@ impl BatchingEngine {
 }
 
 impl Engine for BatchingEngine {
+    fn fork(&self) -> Box<dyn Engine> {
+        Box::new(self.clone())
+    }
+
     fn submit(&mut self, now: Time, work: Work) -> Result<(), Refusal> {
         self.settings.check(work.prompt_tokens, work.output_tokens)?;
         self.waiting.push_back(Sequence::new(work, now.max(self.now)));
@@ -355,6 +361,14 @@ impl Engine for BatchingEngine {
             1.0
         };
         self.replan();
+    }
+
+    fn tell_cache(&mut self) {
+        self.pool.tell();
+    }
+
+    fn cache_changes(&mut self) -> Vec<CacheChange> {
+        self.pool.take_told()
     }
 
     fn cached(&self, blocks: &[BlockHash]) -> u32 {

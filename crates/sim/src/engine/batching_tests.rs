@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 fn work(id: u64, prompt_tokens: u32, output_tokens: u32) -> Work {
     Work {
@@ -291,6 +292,56 @@ proptest! {
             } else {
                 prop_assert_eq!((mine.len() as u32, firsts), (output + 1, 1));
                 prop_assert_eq!(mine[mine.len() - 1], EventKind::Finished);
+            }
+        }
+    }
+}
+
+/// Takes in what an engine told of its cache.
+fn follow(known: &mut BTreeSet<u64>, changes: Vec<CacheChange>) {
+    for change in changes {
+        match change {
+            CacheChange::Stored { parent, blocks } => {
+                assert!(
+                    parent.is_none_or(|parent| known.contains(&parent.0)),
+                    "its parent is there"
+                );
+                known.extend(blocks.iter().map(|block| block.0));
+            }
+            CacheChange::Removed { blocks } => {
+                assert!(blocks.iter().all(|block| known.remove(&block.0)), "it was there");
+            }
+            CacheChange::Cleared | CacheChange::Lost => panic!("an engine that runs loses nothing"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn whoever_is_told_knows_what_is_cached(steps in steps(), kv_blocks in 24u32..80, quiet in any::<bool>()) {
+        let settings = Settings { kv_blocks, max_num_seqs: 4, ..Settings::default() };
+        let mut engine = if quiet { BatchingEngine::quiet(settings) } else { BatchingEngine::new(settings) };
+        engine.tell_cache();
+        let (mut now, mut events, mut known, mut asked) = (Time::ZERO, Vec::new(), BTreeSet::new(), Vec::new());
+        for (index, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Submit { prompt, output, family } => {
+                    let blocks = chain(family, prompt);
+                    asked.push(Arc::clone(&blocks));
+                    let _ = engine.submit(now, Work { id: WorkId(index as u64), blocks, prompt_tokens: prompt, output_tokens: output });
+                }
+                Step::Cancel { index } => { engine.cancel(WorkId(index as u64)); }
+                Step::Wait { ms } => {
+                    now += Time::from_millis(ms);
+                    engine.advance(now, &mut events);
+                }
+            }
+            follow(&mut known, engine.cache_changes());
+            for blocks in &asked {
+                let leading = blocks.iter().take_while(|block| known.contains(block)).count();
+                prop_assert_eq!(leading, engine.cached(blocks) as usize);
             }
         }
     }

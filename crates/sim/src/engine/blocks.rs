@@ -10,6 +10,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
+use weighbridge_core::prefix;
+use weighbridge_core::signals::CacheChange;
 
 /// Content of a block and of all blocks before it in its sequence.
 pub type BlockHash = u64;
@@ -20,6 +22,7 @@ pub(super) type BlockId = u32;
 /// End of the free queue.
 const NONE: BlockId = BlockId::MAX;
 
+#[derive(Clone)]
 struct Block {
     /// Means something only while `named`.
     content: BlockHash,
@@ -51,6 +54,7 @@ impl Hasher for Fold {
 }
 
 /// All blocks of a cache. The free ones form a doubly linked queue, so that a hit leaves its middle in constant time.
+#[derive(Clone)]
 pub(super) struct BlockPool {
     /// Those that were taken at least once; the others are free, without content, and the first to go.
     blocks: Vec<Block>,
@@ -59,6 +63,8 @@ pub(super) struct BlockPool {
     oldest: BlockId,
     newest: BlockId,
     free: u32,
+    /// What was stored and given up since somebody took it down last; none: nobody wants to know.
+    told: Option<Vec<CacheChange>>,
 }
 
 impl BlockPool {
@@ -70,6 +76,7 @@ impl BlockPool {
             oldest: NONE,
             newest: NONE,
             free: size,
+            told: None,
         }
     }
 
@@ -127,13 +134,16 @@ impl BlockPool {
         let block = &mut self.blocks[id as usize];
         block.holders = 1;
         if std::mem::take(&mut block.named) {
-            self.by_content.remove(&block.content);
+            let content = block.content;
+            self.by_content.remove(&content);
+            self.tell_removed(content);
         }
         Some(id)
     }
 
-    /// Says what a held block contains, so that others can find it. Content that is here already stays where it is.
-    pub(super) fn name(&mut self, id: BlockId, hash: BlockHash) {
+    /// Says what a held block contains, and what the one before it in its prompt, so that others can find it. Content that is here
+    /// already stays where it is.
+    pub(super) fn name(&mut self, id: BlockId, (before, hash): (Option<BlockHash>, BlockHash)) {
         let block = &mut self.blocks[id as usize];
         if !block.named
             && let Entry::Vacant(place) = self.by_content.entry(hash)
@@ -141,6 +151,43 @@ impl BlockPool {
             place.insert(id);
             block.content = hash;
             block.named = true;
+            self.tell_stored(before, hash);
+        }
+    }
+
+    /// From here on it is kept what is stored and given up.
+    pub(super) fn tell(&mut self) {
+        self.told.get_or_insert_default();
+    }
+
+    /// What was stored and given up since the last call, in order.
+    pub(super) fn take_told(&mut self) -> Vec<CacheChange> {
+        self.told.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn tell_stored(&mut self, before: Option<BlockHash>, hash: BlockHash) {
+        let Some(told) = &mut self.told else { return };
+        let (before, hash) = (before.map(prefix::BlockHash), prefix::BlockHash(hash));
+        match told.last_mut() {
+            Some(CacheChange::Stored { blocks, .. })
+                if before.is_some() && blocks.last() == before.as_ref() =>
+            {
+                blocks.push(hash);
+            }
+            _ => told.push(CacheChange::Stored {
+                parent: before,
+                blocks: vec![hash],
+            }),
+        }
+    }
+
+    fn tell_removed(&mut self, hash: BlockHash) {
+        let Some(told) = &mut self.told else { return };
+        match told.last_mut() {
+            Some(CacheChange::Removed { blocks }) => blocks.push(prefix::BlockHash(hash)),
+            _ => told.push(CacheChange::Removed {
+                blocks: vec![prefix::BlockHash(hash)],
+            }),
         }
     }
 
@@ -216,11 +263,11 @@ mod tests {
     fn least_recently_used_goes_first_and_the_tail_before_the_head() {
         let mut pool = BlockPool::new(4);
         let mut first: Vec<_> = (0..2).filter_map(|_| pool.take()).collect();
-        pool.name(first[0], 10);
-        pool.name(first[1], 11);
+        pool.name(first[0], (None, 10));
+        pool.name(first[1], (None, 11));
         let mut second: Vec<_> = (0..2).filter_map(|_| pool.take()).collect();
-        pool.name(second[0], 20);
-        pool.name(second[1], 21);
+        pool.name(second[0], (None, 20));
+        pool.name(second[1], (None, 21));
         pool.release(&mut first);
         pool.release(&mut second);
         pool.check();
@@ -239,11 +286,54 @@ mod tests {
     }
 
     #[test]
+    fn what_is_stored_and_given_up_is_told_in_order() {
+        let mut pool = BlockPool::new(3);
+        let mut before: Vec<_> = pool.take().into_iter().collect();
+        pool.name(before[0], (None, 5));
+        pool.release(&mut before);
+        assert_eq!(pool.take_told(), [], "nobody asked");
+        pool.tell();
+        let mut held: Vec<_> = (0..2).filter_map(|_| pool.take()).collect();
+        pool.name(held[0], (None, 10));
+        pool.name(held[1], (Some(10), 11));
+        // A copy of what is there is nothing new, and what comes behind it belongs behind what is there.
+        let copy = pool.take().unwrap();
+        pool.name(copy, (None, 10));
+        pool.name(copy, (Some(11), 12));
+        held.push(copy);
+        pool.release(&mut held);
+        held.extend((0..2).filter_map(|_| pool.take()));
+        let hash = prefix::BlockHash;
+        assert_eq!(
+            pool.take_told(),
+            [
+                CacheChange::Stored {
+                    parent: None,
+                    blocks: vec![hash(10), hash(11)]
+                },
+                CacheChange::Removed {
+                    blocks: vec![hash(5)]
+                },
+                CacheChange::Stored {
+                    parent: Some(hash(11)),
+                    blocks: vec![hash(12)]
+                },
+                CacheChange::Removed {
+                    blocks: vec![hash(12), hash(11)]
+                },
+            ]
+        );
+        assert_eq!(pool.take_told(), [], "told once");
+        pool.release(&mut held);
+        pool.check();
+    }
+
+    #[test]
     fn equal_content_is_found_once_and_survives_its_copy() {
         let mut pool = BlockPool::new(2);
         let mut held: Vec<_> = (0..2).filter_map(|_| pool.take()).collect();
-        pool.name(held[0], 7);
-        pool.name(held[1], 7);
+        pool.name(held[0], (None, 7));
+        pool.name(held[1], (None, 7));
         pool.check();
         assert!(pool.take().is_none());
         pool.release(&mut held);

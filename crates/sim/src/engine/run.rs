@@ -15,6 +15,7 @@ use std::time::Duration;
 const LONGEST: u32 = 2048;
 
 /// A run: the iteration in flight and those after it.
+#[derive(Clone)]
 pub(super) struct Run {
     /// Iterations begun since the one in which the run was planned.
     begun: u32,
@@ -210,11 +211,7 @@ impl Run {
                 Kind::Take => sequence.held.extend(cast.pool.take()),
                 Kind::Fill => {
                     let block = ((sequence.computed + at) / block_size) as usize;
-                    if let (Some(id), Some(hash)) =
-                        (sequence.held.get(block), sequence.work.blocks.get(block))
-                    {
-                        cast.pool.name(*id, *hash);
-                    }
+                    sequence.fill(block, cast.pool);
                 }
             }
             self.pass_move();

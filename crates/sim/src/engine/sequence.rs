@@ -5,6 +5,7 @@ use super::{Time, Work};
 use crate::coefficients::Batch;
 
 /// Work with what is computed of it.
+#[derive(Clone)]
 pub(super) struct Sequence {
     pub(super) work: Work,
     pub(super) arrived: Time,
@@ -59,11 +60,20 @@ impl Sequence {
             self.held.push(block);
         }
         let full = (self.computed / block_size) as usize..(tokens / block_size) as usize;
-        let blocks = self.held.iter().zip(self.work.blocks.iter());
-        for (block, hash) in blocks.take(full.end).skip(full.start) {
-            pool.name(*block, *hash);
+        for place in full {
+            self.fill(place, pool);
         }
         true
+    }
+
+    /// Names the block at `place` of those held, now that it is full. Where the work does not say what stands there nothing happens.
+    pub(super) fn fill(&self, place: usize, pool: &mut BlockPool) {
+        if let (Some(block), Some(hash)) = (self.held.get(place), self.work.blocks.get(place)) {
+            let before = place
+                .checked_sub(1)
+                .and_then(|before| self.work.blocks.get(before));
+            pool.name(*block, (before.copied(), *hash));
+        }
     }
 
     /// Enters the share of an iteration into its batch.

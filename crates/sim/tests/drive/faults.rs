@@ -3,8 +3,10 @@
 use crate::fleet::*;
 use proptest::prelude::*;
 use weighbridge_core::policies::Policies;
+use weighbridge_core::presets::Preset;
 use weighbridge_sim::drive::{DriveError, FaultKind};
 use weighbridge_sim::outcome::Fate;
+use weighbridge_sim::workload::Workload;
 
 #[test]
 fn what_an_engine_held_fails_and_what_comes_later_goes_elsewhere() {
@@ -163,6 +165,16 @@ fn a_fault_of_nobody_is_an_error() {
     assert!(error.to_string().contains("there already"), "{error}");
 }
 
+/// The same prompts in five kinds, each of which begins alike.
+fn alike(mut workload: Workload) -> Workload {
+    workload.block_tokens = 16;
+    for (number, request) in (0_u64..).zip(&mut workload.requests) {
+        let own = |block: u64| if block < 12 { number % 5 } else { 5 + number };
+        request.blocks = (0..18).map(|block| (own(block) << 8) + block).collect();
+    }
+    workload
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -172,12 +184,17 @@ proptest! {
         seed in any::<u64>(),
         replicas in 1..4_u32,
         max_inflight in prop::option::of(1..6_u32),
+        // By what engines tell of their caches, or by their counts alone.
+        told in any::<bool>(),
         faults in prop::collection::vec((0.0..8.0_f64, 1..4_usize, 0..5_u8), 0..6),
     ) {
         let mut pool = pool("p", 3);
         pool.max_inflight = max_inflight;
-        let mut setup = setup(pool, route(least_inflight()));
+        let policies = if told { Preset::Auto.policies() } else { least_inflight() };
+        let mut setup = setup(pool, route(policies));
+        setup.fleet.engines[0].kv_events = told;
         (setup.seed, setup.replicas) = (seed, replicas);
+        let workload = alike(steady(120, 0.07));
         setup.faults = faults.into_iter().map(|(at, endpoint, kind)| {
             let kind = match kind {
                 0 => FaultKind::Die { down: None },
@@ -189,12 +206,12 @@ proptest! {
             fault(at, &format!("e{endpoint}"), kind)
         }).collect();
         setup.faults.sort_by_key(|fault| fault.at);
-        let run = driven(&setup, &steady(120, 0.07)).unwrap();
+        let run = driven(&setup, &workload).unwrap();
         prop_assert_eq!(run.records.len(), 120);
         prop_assert!(run.records.iter().all(|record| record.ended >= record.arrived));
-        let served = weighbridge_sim::report::Summary::of(&run, &steady(120, 0.07), &Default::default()).served;
+        let served = weighbridge_sim::report::Summary::of(&run, &workload, &Default::default()).served;
         let refused = served.rejected + served.unavailable + served.too_long + served.timed_out;
         prop_assert_eq!(served.answered + refused + served.failed, served.requests);
-        prop_assert_eq!(&run, &driven(&setup, &steady(120, 0.07)).unwrap());
+        prop_assert_eq!(&run, &driven(&setup, &workload).unwrap());
     }
 }

@@ -12,4 +12,5 @@ mod fleet;
 mod order;
 mod replicas;
 mod signals;
+mod told;
 mod yardsticks;

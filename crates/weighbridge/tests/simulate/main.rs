@@ -142,6 +142,50 @@ fn configs_are_policies_and_a_trace_is_traffic() {
 }
 
 #[test]
+fn engines_that_tell_of_their_caches_tell_all_gateways() {
+    let dir = tempfile::tempdir().unwrap();
+    // Every prompt is asked for again after ten others, so with three gateways by another one.
+    let row = |number: u64| {
+        let (at, prompt) = (number * 1000, number % 10 * 100);
+        format!(
+            "{{\"timestamp\": {at}, \"input_length\": 1600, \"output_length\": 20, \"hash_ids\": [{}, {}, {}, {}]}}\n",
+            prompt,
+            prompt + 1,
+            prompt + 2,
+            prompt + 3
+        )
+    };
+    std::fs::write(dir.path().join("t.jsonl"), (0..60).map(row).collect::<String>()).unwrap();
+    let endpoint = |name: &str, port: u16, tells: bool| {
+        let events = format!(", kv_events: {{connect: \"tcp://{name}:{port}\"}}");
+        let events = if tells { events.as_str() } else { "" };
+        format!("{{name: {name}, url: \"http://{name}:8000\"{events}}}")
+    };
+    for (name, tells) in [("guess", false), ("told", true)] {
+        let text = format!(
+            "pools:\n  - {{name: p, kind: vllm, endpoints: [{}, {}, {}]}}\n\
+             routes: [{{name: r, targets: [p], policies: {{prefix_cache: {{}}}}}}]\n",
+            endpoint("a", 5557, tells),
+            endpoint("b", 5558, tells),
+            endpoint("c", 5559, tells)
+        );
+        std::fs::write(dir.path().join(format!("{name}.yaml")), text).unwrap();
+    }
+    let document = document(
+        dir.path(),
+        "--config guess.yaml --config told.yaml --trace t.jsonl --replicas 3",
+    );
+    let hits = |at: usize| {
+        document["policies"][at]["figures"]["hit_ratio"]["mean"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(hits(1) > hits(0) + 0.05, "{} told, {} guessed", hits(1), hits(0));
+    let about = document["about"]["engines"].to_string();
+    assert!(about.contains("KV events"), "{about}");
+}
+
+#[test]
 fn a_config_that_says_nothing_of_policies_is_simulated_as_auto() {
     let dir = tempfile::tempdir().unwrap();
     write_trace(&dir.path().join("t.jsonl"), 120);

@@ -1,8 +1,9 @@
 use super::*;
+use crate::Event;
 use crate::event::{Outcome, Spent};
 use crate::policies::stage::{Stage, near, prompt, work};
 use crate::prefix::BlockHash;
-use crate::signals::Reading;
+use crate::signals::{CacheChange, Reading};
 use std::sync::Arc;
 
 /// Endpoints that compute 1,000 prompt tokens a second, and 50 of an answer; nothing has come of late.
@@ -240,6 +241,74 @@ fn what_others_sent_is_at_home() {
     // 1 − 0.5 / 16.5 is unseen, of which a quarter may be chance.
     let seen = 1.0 - (1.0 - 0.5 / 16.5 - 0.25) / 0.75;
     assert!((least / most - seen * seen).abs() < 1e-9, "{seconds:?}");
+}
+
+/// A queue at the home of a prompt counts for what it makes wait, and no more.
+#[test]
+fn a_short_wait_at_home_is_cheaper_than_computing_elsewhere() {
+    let mut stage = stage(2, computing());
+    // Ten seconds; a prompt of others is one.
+    stage.work = Some(prompt(10, 1000));
+    let told = |stage: &mut Stage, waiting: [u32; 2]| {
+        for (place, waiting) in waiting.into_iter().enumerate() {
+            let reading = Reading {
+                running: Some(8),
+                waiting: Some(waiting),
+                ..Reading::default()
+            };
+            stage.read(place, reading);
+        }
+    };
+    told(&mut stage, [0, 0]);
+    let home = stage.winner();
+    let mut waiting = [0; 2];
+    waiting[home] = 5;
+    told(&mut stage, waiting);
+    assert_eq!(stage.winner(), home, "5 s of others against 10");
+    waiting[home] = 50;
+    told(&mut stage, waiting);
+    assert_ne!(stage.winner(), home, "50 s of others");
+}
+
+/// What others send arrives, whether or not engines tell what it leaves in their caches.
+#[test]
+fn those_whom_others_send_come_too() {
+    let config = Config {
+        recompute: 0.0,
+        answers: 0.0,
+        ..Config::default()
+    };
+    let coming = |told: bool| {
+        let mut stage = stage(2, config.clone());
+        stage.work = work(1000, 1);
+        stage.busy(0, 1);
+        for place in 0..2 {
+            let reading = Reading {
+                running: Some(8),
+                waiting: Some(0),
+                ..Reading::default()
+            };
+            stage.read(place, reading);
+            if told {
+                stage.step(Event::Cache {
+                    endpoint: stage.ids[place],
+                    changes: vec![CacheChange::Cleared],
+                });
+            }
+        }
+        seconds(&stage)
+    };
+    // One own request is known when the engines say that there are 16: 1 − 1.5 / 16.5 is others', of which a quarter may be chance.
+    let seen = 1.0 - (1.0 - 1.5 / 16.5 - 0.25) / 0.75;
+    let arrivals = std::f64::consts::LN_2 / 30.0 / 2.0 / seen;
+    let expected = [2.0 + 2.0 * arrivals, 1.0 + arrivals];
+    for told in [false, true] {
+        assert!(
+            near(&coming(told), &expected),
+            "{told}: {:?} {expected:?}",
+            coming(told)
+        );
+    }
 }
 
 #[test]

@@ -113,7 +113,10 @@ fn engines(searched: &Searched, about: &mut About) {
                 pool: pool.name.to_string(),
                 engines: pool.endpoints.len(),
                 label: engine.label.to_string(),
-                basis: basis.clone(),
+                basis: match engine.kv_events {
+                    true => format!("{basis}; KV events"),
+                    false => basis.clone(),
+                },
             };
             if !about.engines.contains(&shown) {
                 about.engines.push(shown);

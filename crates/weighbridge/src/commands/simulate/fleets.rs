@@ -188,6 +188,10 @@ impl Asked<'_> {
                 .get(place)
                 .map(|pool| pool.timeouts.first_byte)
                 .filter(|wait| *wait < Duration::MAX);
+            // One engine model stands for a pool: where some of it tell, all do.
+            let endpoints = config.pools.get(place).map(|pool| &pool.endpoints);
+            spec.kv_events = endpoints
+                .is_some_and(|endpoints| endpoints.iter().any(|endpoint| endpoint.kv_events.is_some()));
             engines.push(spec);
             basis.push(known);
         }

@@ -4,7 +4,7 @@ use crate::problems::{Problem, Problems};
 use crate::ranks::expand;
 use crate::resolved::{BaseUrl, Config, Endpoint};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use weighbridge_core::spec::{EndpointSpec, Weight};
@@ -18,7 +18,7 @@ pub enum Discovery {
     /// Name servers.
     Dns(Dns),
     /// A file with a list of endpoints; the path as it is to be opened.
-    File(PathBuf),
+    File(List),
 }
 
 /// A name that DNS has endpoints for.
@@ -77,6 +77,15 @@ impl PartialEq for Discovered {
     }
 }
 
+/// A file that lists endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Ranks of an endpoint that does not say itself how many it has.
+    pub ranks: u32,
+}
+
 impl Discovery {
     /// The source in words: `dns engines.example:8000`, `file endpoints.yaml`.
     #[must_use]
@@ -86,7 +95,7 @@ impl Discovery {
                 Records::Address { port } => format!("dns {name}:{port}"),
                 Records::Service => format!("dns {name} (srv)"),
             },
-            Self::File(path) => format!("file {}", path.display()),
+            Self::File(list) => format!("file {}", list.path.display()),
         }
     }
 
@@ -94,7 +103,7 @@ impl Discovery {
     #[must_use]
     pub fn asks_the_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::File(path), Self::File(other)) => path == other,
+            (Self::File(list), Self::File(other)) => list.path == other.path,
             (Self::Dns(dns), Self::Dns(other)) => {
                 let timeless = |dns: &Dns| Dns {
                     ttl_min: Duration::ZERO,
@@ -200,10 +209,10 @@ pub(crate) fn sorted(labels: &[(String, String)]) -> Arc<[(Arc<str>, Arc<str>)]>
 /// # Errors
 /// Everything that is wrong with it.
 pub fn read_endpoints(
-    path: &Path,
+    list: &List,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(Vec<Discovered>, Vec<Problem>), Problems> {
-    let ((specs, endpoints), warnings) = crate::resolve::read_endpoints(path, env)?;
+    let ((specs, endpoints), warnings) = crate::resolve::read_endpoints(list, env)?;
     let found = specs
         .into_iter()
         .zip(endpoints)

@@ -2,7 +2,7 @@
 
 use crate::read::{At, FromNode, Reader, unknown};
 use crate::units;
-use crate::yaml::{NodeId, Shape};
+use crate::yaml::{NodeId, Shape, Value};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -440,6 +440,13 @@ impl Reader<'_> {
                 self.problem(node, message, hint);
                 return None;
             }
+            Shape::Map | Shape::List => {
+                self.unexpected(node, &wanted);
+                if let Some(hint) = self.plain_word(node, words) {
+                    self.hint_last(hint);
+                }
+                return None;
+            }
             _ => self.text(node, &wanted)?,
         };
         if words.contains(&word.as_str()) {
@@ -452,6 +459,25 @@ impl Reader<'_> {
             .map(|place| format!("{place}; known here: {}", words.join(", ")));
         self.problem(node, message, elsewhere.unwrap_or(hint));
         None
+    }
+
+    /// What to write where a map or a list holds what is probably meant to be one of the words.
+    fn plain_word(&self, node: NodeId, words: &[&str]) -> Option<String> {
+        let word = match self.tree.value(node) {
+            Value::Map(entries) => entries.first()?.key.clone(),
+            Value::List(items) => self.written(*items.first()?),
+            Value::Scalar { .. } => return None,
+        };
+        let path = self.tree.path(node);
+        let key = path.rsplit('.').next().unwrap_or_default();
+        if words.contains(&word.as_str()) {
+            return Some(match key.ends_with(']') {
+                true => format!("write `{word}`"),
+                false => format!("write `{key}: {word}`"),
+            });
+        }
+        let elsewhere = crate::hints::elsewhere(key, &word);
+        elsewhere.or_else(|| Some(format!("known: {}", words.join(", "))))
     }
 }
 

@@ -29,6 +29,7 @@ mod schema;
 mod secret;
 mod stand_ins;
 mod units;
+mod unlabelled;
 mod urls;
 mod vars;
 mod warnings;

@@ -350,7 +350,7 @@ fn show_server_tls(tls: Option<&ServerTls>) -> Value {
 
 fn show_discovery(discovery: &Discovery) -> Value {
     let dns = match discovery {
-        Discovery::File(path) => return json!({"file": path}),
+        Discovery::File(list) => return json!({"file": list.path}),
         Discovery::Dns(dns) => dns,
     };
     let (kind, port) = match dns.records {

@@ -2,6 +2,7 @@
 
 use crate::explain::{Decision, Explanation};
 use crate::ids::{EndpointId, RequestId, RouteId};
+use crate::spec::FallbackOn;
 use crate::work::Abilities;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -113,6 +114,28 @@ pub struct Unfit {
 }
 
 impl Verdict {
+    /// Why nothing was chosen, in a word; none: it does not say so.
+    #[must_use]
+    pub const fn refused(self) -> Option<&'static str> {
+        match self {
+            Self::Busy { .. } => Some("busy"),
+            Self::Unavailable { .. } => Some("unavailable"),
+            Self::Unserved => Some("unserved"),
+            Self::Unfit(_) => Some("unfit"),
+            Self::Relay { .. } | Self::NoRoute => None,
+        }
+    }
+
+    /// The conditions under which another route is tried instead.
+    #[must_use]
+    pub const fn cause(self) -> FallbackOn {
+        match self {
+            Self::Unavailable { .. } | Self::Unfit(_) => FallbackOn::UNAVAILABLE,
+            Self::Busy { .. } => FallbackOn::RATE_LIMIT,
+            Self::Unserved | Self::NoRoute | Self::Relay { .. } => FallbackOn::NONE,
+        }
+    }
+
     /// How long the client is to wait, where it may come back.
     pub(crate) fn wait(self) -> Option<Duration> {
         match self {

@@ -1,5 +1,6 @@
 //! Why a request went where it went.
 
+use crate::action::Verdict;
 use crate::ids::EndpointId;
 use crate::policies::{added_delay, expected_wait, latency, least_work};
 use crate::spec::{Picker, RouteBy};
@@ -194,40 +195,46 @@ impl Dropped {
     }
 }
 
-/// Why a policy gave no scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Abstained {
-    /// The request has no session key.
-    NoKey,
-    /// Its scores sum to 0.
-    ZeroSum,
-    /// No engine tells what it looks at.
-    NoSignal,
-    /// Neither request nor config tell what it looks at.
-    NoFacts,
-    /// No candidate has what it looks for.
-    Miss,
-    /// Nothing was measured yet.
-    NoSamples,
-    /// Its model has not learned enough, or errs no less than a mean would.
-    NoModel,
+/// Declares why policies abstain: each reason with its word, which is the label of the metric.
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $reason:ident = $word:literal,)+) => {
+        /// Why a policy gave no scores.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Abstained {
+            $($(#[$doc])+ $reason,)+
+        }
+
+        impl Abstained {
+            /// All reasons.
+            pub const ALL: &'static [Self] = &[$(Self::$reason),+];
+
+            /// The word of the metric's label.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $word,)+
+                }
+            }
+        }
+    };
 }
 
-impl Abstained {
-    /// The word of the metric's label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NoKey => "no_key",
-            Self::ZeroSum => "zero_sum",
-            Self::NoSignal => "no_signal",
-            Self::NoFacts => "no_facts",
-            Self::Miss => "miss",
-            Self::NoSamples => "no_samples",
-            Self::NoModel => "no_model",
-        }
-    }
+reasons! {
+    /// The request has no session key.
+    NoKey = "no_key",
+    /// Its scores sum to 0.
+    ZeroSum = "zero_sum",
+    /// No engine tells what it looks at.
+    NoSignal = "no_signal",
+    /// Neither request nor config tell what it looks at.
+    NoFacts = "no_facts",
+    /// No candidate has what it looks for.
+    Miss = "miss",
+    /// Nothing was measured yet.
+    NoSamples = "no_samples",
+    /// Its model has not learned enough, or errs no less than a mean would.
+    NoModel = "no_model",
 }
 
 /// Every candidate of a decision, in full.
@@ -237,6 +244,9 @@ pub struct Explanation {
     pub decision: Decision,
     /// The winner's place in `candidates`; none if nothing could be chosen.
     pub winner: Option<usize>,
+    /// What a request would be told that is only asked about, if nothing could be chosen for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Verdict>,
     /// In the order of the route's targets and their pools' endpoints.
     pub candidates: Vec<Explained>,
 }

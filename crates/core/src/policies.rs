@@ -140,7 +140,7 @@ macro_rules! weight_only {
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct Config {
-            /// Weight in the sum, > 0.
+            /// Weight in the sum, above 0 and at most 1000000.
             pub weight: f64,
         }
 
@@ -455,13 +455,63 @@ const WORK_AND_COURSE: Needs = Needs::TOKENS
     .and(Needs::LIVE)
     .and(Needs::SIGNALS);
 
+/// Largest weight of a policy: beside it a weight of 1 decides nothing any more, and sums of weights stay far from where
+/// numbers end.
+pub const WEIGHT_MAX: f64 = 1e6;
+
 /// What is wrong with a policy's weight.
 fn check_weight(weight: f64) -> Result<(), String> {
-    if weight.is_finite() && weight > 0.0 {
-        Ok(())
-    } else {
-        Err(format!(
+    if !weight.is_finite() || weight <= 0.0 {
+        return Err(format!(
             "weight: {weight} is not above 0; leave the policy out to switch it off"
-        ))
+        ));
+    }
+    if weight > WEIGHT_MAX {
+        return Err(format!(
+            "weight: {weight:e} is above {WEIGHT_MAX}; weights count by their ratios: give the others less"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every number among the settings of every policy, set to what no total survives.
+    #[test]
+    fn no_setting_takes_a_number_that_overflows() {
+        for name in Policies::NAMES {
+            let usual = Policies::deserialize(serde_json::json!({ *name: {} })).unwrap();
+            let mut usual = serde_json::to_value(&usual).unwrap();
+            // Left out where it is none.
+            if *name == "session_affinity" {
+                usual[name]["bound"] = 1.25.into();
+            }
+            let settings = usual[name].as_object().unwrap();
+            for (key, _) in settings.iter().filter(|(_, value)| value.is_f64()) {
+                let with = |number: f64| {
+                    let mut changed = usual.clone();
+                    changed[name][key] = number.into();
+                    let policies = Policies::deserialize(changed).unwrap();
+                    let checked = policies.checks().find_map(|(_, checked)| checked.err());
+                    checked.map_or(Ok(()), Err)
+                };
+                assert_eq!(with(settings[key].as_f64().unwrap()), Ok(()), "{name}.{key}");
+                let wrong = with(1e308).unwrap_err();
+                assert!(wrong.starts_with(&format!("{key}: ")), "{name}.{key}: {wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_have_a_largest() {
+        assert_eq!(check_weight(WEIGHT_MAX), Ok(()));
+        for weight in [WEIGHT_MAX + 1.0, f64::INFINITY, f64::NAN, 0.0, -1.0] {
+            assert!(
+                check_weight(weight).unwrap_err().starts_with("weight: "),
+                "{weight}"
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The state machine: takes an event, changes the fleet, says what is to be done.
 
 mod arrive;
+mod by_hand;
 mod caches;
 mod ended;
 mod ranks;
@@ -19,6 +20,7 @@ use crate::rng::Rng;
 use crate::route::Route;
 use crate::select::Scratch;
 use crate::time::Time;
+use by_hand::ByHand;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,11 +40,14 @@ pub struct Scheduler {
     pools: Vec<Pool>,
     /// Which endpoint holds which blocks of prompts, by slot.
     prefixes: PrefixIndex,
+    /// Of prompts under way at engines that tell of their caches: what those will tell, or keep from others while they answer.
+    under_way: PrefixIndex,
     /// Mean tokens of a block of the prompts that were sent of late.
     block_tokens: f64,
     /// Slots in the order of the spec, then those that were removed and still have requests.
     listed: Vec<u32>,
     lingering: Vec<u32>,
+    by_hand: ByHand,
     /// Indexed by id; never used again.
     routes: Vec<Route>,
     route_order: Vec<RouteId>,
@@ -67,9 +72,11 @@ impl Scheduler {
             free: Vec::new(),
             pools: Vec::new(),
             prefixes: PrefixIndex::new(Limits::default()),
+            under_way: PrefixIndex::new(caches::UNDER_WAY),
             block_tokens: 0.0,
             listed: Vec::new(),
             lingering: Vec::new(),
+            by_hand: ByHand::default(),
             routes: Vec::new(),
             route_order: Vec::new(),
             route_names: BTreeMap::new(),

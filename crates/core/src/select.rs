@@ -13,7 +13,7 @@ pub(crate) mod shares;
 pub(crate) use closed::soonest_return;
 pub(crate) use filter::any_live;
 
-use crate::action::Unfit;
+use crate::action::{Unfit, Verdict};
 use crate::endpoint::Endpoint;
 use crate::event::Only;
 use crate::explain::{Abstained, Dropped};
@@ -41,6 +41,8 @@ pub(crate) struct Query<'a> {
     pub(crate) endpoints: &'a [Endpoint],
     pub(crate) pools: &'a [Pool],
     pub(crate) prefixes: &'a PrefixIndex,
+    /// The same of prompts under way at engines that tell of their caches.
+    pub(crate) under_way: &'a PrefixIndex,
     pub(crate) facts: Request<'a>,
     pub(crate) protocols: Protocols,
     pub(crate) only: Option<Only>,
@@ -116,6 +118,24 @@ pub(crate) enum Refusal {
     Unfit(Unfit),
     /// None is left that was not tried.
     Exhausted,
+}
+
+impl Refusal {
+    /// What a request is told that ends with it.
+    pub(crate) fn verdict(self) -> Verdict {
+        match self {
+            Self::Busy(retry_after) => Verdict::Busy { retry_after },
+            Self::Full(_) => Verdict::Busy {
+                retry_after: UNKNOWN_RETURN,
+            },
+            Self::Unavailable(retry_after) => Verdict::Unavailable { retry_after },
+            Self::Exhausted => Verdict::Unavailable {
+                retry_after: UNKNOWN_RETURN,
+            },
+            Self::Unserved => Verdict::Unserved,
+            Self::Unfit(unfit) => Verdict::Unfit(unfit),
+        }
+    }
 }
 
 /// Return of what nothing is known about.

@@ -2,14 +2,17 @@
 
 use crate::clock::rfc3339;
 use crate::gateway::Gateway;
+use crate::rounded::whole;
 use crate::snapshot::{RouteEntry, Snapshot};
 use crate::telemetry::decisions::Taken;
 use crate::telemetry::signals::{self, SignalsShown};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weighbridge_config::resolved::Chosen;
 use weighbridge_core::EndpointId;
+use weighbridge_core::action::Verdict;
 use weighbridge_core::explain::{Decision, Dropped, Explanation, Pace, Part, PolicyName, Reckoned};
 use weighbridge_core::view::{EndpointView, FleetView, StateKind};
 
@@ -96,6 +99,12 @@ pub struct DecisionShown {
     pub endpoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<&'static str>,
+    /// Why the route can never serve such a request, by its config; left out: it could. Said where a request is only asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub never: Option<String>,
+    /// What the request asks for and does not get, because the config does not let it ask; left out: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Arc<[String]>>,
     pub order: u16,
     pub candidates: u32,
     pub live: u32,
@@ -262,15 +271,6 @@ fn micros(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the conversion saturates"
-)]
-fn whole(count: f64) -> u64 {
-    count.round() as u64
-}
-
 fn dropped_word(dropped: Dropped) -> String {
     match dropped {
         Dropped::State(kind) => format!("state: {}", kind.as_str()),
@@ -290,6 +290,8 @@ fn decision(names: &dyn Names, decision: &Decision) -> DecisionShown {
         target: None,
         endpoint: None,
         refused: None,
+        never: None,
+        notes: None,
         order: decision.order,
         candidates: decision.candidates,
         live: decision.live,
@@ -357,6 +359,7 @@ pub fn explained(names: &dyn Names, explanation: &Explanation) -> ExplanationSho
         shown.target = Some(names.target(winner.target));
         shown.endpoint = Some(names.endpoint(winner.endpoint));
     }
+    shown.refused = explanation.refused.and_then(Verdict::refused);
     shown.explanation = Some(candidates(names, explanation));
     ExplanationShown {
         decision: shown,
@@ -375,6 +378,7 @@ pub fn taken(snapshot: &Snapshot, route: &RouteEntry, taken: &Taken) -> Decision
     shown.target = taken.target.as_deref().map(str::to_owned);
     shown.endpoint = taken.endpoint.as_deref().map(str::to_owned);
     shown.refused = taken.refused;
+    shown.notes.clone_from(&taken.notes);
     // The route may have another by now.
     shown.preset = taken.behind.map(|behind| behind.preset);
     shown.preset_implied = taken.behind.map(|behind| behind.implied);

@@ -3,6 +3,7 @@
 pub(crate) mod connection;
 mod encrypted;
 mod http2;
+pub(crate) mod plainly;
 mod preface;
 pub(crate) mod presence;
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) mod local;
 pub(crate) mod plan;
 pub(crate) mod prompt;
 pub(crate) mod relay;
+mod remarks;
 pub(crate) mod respond;
 pub(crate) mod run;
 pub(crate) mod session;

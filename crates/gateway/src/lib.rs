@@ -21,6 +21,7 @@ pub mod local;
 mod memory;
 mod probes;
 pub mod reload;
+mod rounded;
 mod scrape;
 mod secrets;
 pub mod server;

@@ -1,8 +1,8 @@
 //! Listening: one socket, one thread per core with its own runtime and its own upstream connections.
 
 use crate::burst;
-use crate::client::connection;
 use crate::client::socket::Socket as ClientSocket;
+use crate::client::{connection, plainly};
 use crate::exchange::waiting::Leftovers;
 use crate::gateway::{Gateway, Setup};
 use crate::upstream::pool::Connections;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
+use weighbridge_wire::ErrorBody;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -213,14 +214,13 @@ fn admit(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
 
 /// Tells a client that the gateway has all the connections it may have.
 async fn turn_away(mut stream: TcpStream) {
-    const BODY: &str = "{\"error\":{\"message\":\"the gateway has as many connections as it may have\",\
-        \"type\":\"overloaded_error\",\"code\":\"overloaded\",\"param\":null}}";
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{BODY}",
-        BODY.len()
-    );
-    if stream.write_all(answer.as_bytes()).await.is_ok() {
+    let error = ErrorBody {
+        kind: Some("overloaded_error".into()),
+        code: Some("overloaded".into()),
+        ..ErrorBody::new(503, "the gateway has as many connections as it may have")
+            .with_retry_after(Duration::from_secs(1))
+    };
+    if plainly::tell(&mut stream, &error).await.is_ok() {
         let _ = stream.shutdown().await;
     }
 }

@@ -10,10 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use std::borrow::Cow;
-use weighbridge_core::policies::{NOT_YET, Policies};
-
-/// Largest weight of a policy: what is a millionth of another decides nothing any more.
-const POLICY_WEIGHT_MAX: f64 = 1e6;
+use weighbridge_core::policies::{NOT_YET, Policies, WEIGHT_MAX};
 
 /// The policies of a route.
 pub(crate) struct PolicySet(pub(crate) Policies);
@@ -127,13 +124,14 @@ fn in_range(reader: &mut Reader<'_>, node: NodeId, (name, key): (&str, &str), va
         return true;
     };
     let weight = policies.configs().next().map(|policy| policy.weight());
+    let written = reader.written(node);
     let (message, hint) = match weight.filter(|_| key == "weight") {
         Some(weight) if !weight.is_finite() || weight <= 0.0 => (
-            format!("the weight of a policy must be above 0, and this is {weight}"),
+            format!("the weight of a policy must be above 0, and this is {written}"),
             format!("remove `{name}` to switch it off"),
         ),
-        Some(weight) if weight > POLICY_WEIGHT_MAX => (
-            format!("the weight of a policy is at most {POLICY_WEIGHT_MAX}, and this is {weight}"),
+        Some(weight) if weight > WEIGHT_MAX => (
+            format!("the weight of a policy is at most {WEIGHT_MAX}, and this is {written}"),
             "weights count by their ratios: give the others less".to_owned(),
         ),
         _ => {

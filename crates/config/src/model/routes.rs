@@ -4,7 +4,7 @@ use crate::forms::{FromText, Short, Toggle};
 use crate::leaf::{Beat, Flag, Millionths, Name, Number, Span, Whole};
 use crate::model::policies::PolicySet;
 use crate::read::{At, FromNode, Reader, section, unknown, words};
-use crate::yaml::{NodeId, Shape};
+use crate::yaml::{Entry, NodeId, Shape, Value};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 
@@ -148,22 +148,59 @@ pub(crate) enum Picker {
 
 impl FromNode for Picker {
     fn from_node(reader: &mut Reader<'_>, node: NodeId) -> Option<Self> {
-        match reader.tree.shape(node) {
-            Shape::Map => {
-                let plain = ["max", "power_of_two"]
-                    .into_iter()
-                    .find_map(|word| Some((word, reader.child(node, word)?)));
-                if let Some((word, place)) = plain {
-                    reader.problem(
-                        place,
-                        format!("`{word}` has no settings"),
-                        format!("write `picker: {word}`"),
-                    );
-                    return None;
-                }
-                PickerMap::from_node(reader, node).map(Self::Map)
+        let Value::Map(entries) = reader.tree.value(node) else {
+            return PickerWord::from_node(reader, node).map(Self::Word);
+        };
+        let settings = reader.child(node, "weighted_random");
+        // Beside the picker that has settings, what is no picker is a key like any other that is not known.
+        let wrong = |entry: &&Entry| settings.is_none() || matches!(&*entry.key, "max" | "power_of_two");
+        if let Some(entry) = entries.iter().find(wrong).cloned() {
+            no_settings_of(reader, &entry);
+            return None;
+        }
+        let Some(settings) = settings else {
+            reader.problem(
+                node,
+                "the map is empty, so it names no picker",
+                format!("write `picker: max`, or `{WITH_SETTINGS}`"),
+            );
+            return None;
+        };
+        let read = PickerMap::from_node(reader, node).map(Self::Map);
+        match reader.tree.shape(settings) {
+            Shape::Nothing => {
+                reader.hint_last(format!("write `picker: weighted_random`, or `{WITH_SETTINGS}`"))
             }
-            _ => PickerWord::from_node(reader, node).map(Self::Word),
+            Shape::Number => {
+                let number = reader.written(settings);
+                reader.hint_last(format!(
+                    "write `picker: {{weighted_random: {{temperature: {number}}}}}`"
+                ));
+            }
+            _ => {}
+        }
+        read
+    }
+}
+
+/// The one picker with settings.
+const WITH_SETTINGS: &str = "picker: {weighted_random: {temperature: 0.1}}";
+
+/// Reports a key of a picker's map that is not the name of a picker with settings.
+fn no_settings_of(reader: &mut Reader<'_>, entry: &Entry) {
+    match entry.key.as_str() {
+        word @ ("max" | "power_of_two") => reader.problem(
+            entry.value,
+            format!("`{word}` has no settings"),
+            format!("write `picker: {word}`"),
+        ),
+        word => {
+            let (message, hint) = unknown(word, "picker", &["max", "power_of_two", "weighted_random"]);
+            let hint = match word {
+                "temperature" => format!("write `{WITH_SETTINGS}`"),
+                _ => crate::hints::elsewhere("picker", word).unwrap_or(hint),
+            };
+            reader.problem(entry.value, message, hint);
         }
     }
 }

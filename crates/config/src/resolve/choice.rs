@@ -226,7 +226,15 @@ fn weights(
         reader.problem(
             node,
             format!("the route `{route}` has both weights on its targets and `{word}`"),
-            format!("remove the weights to choose by policies, or remove `{word}` to choose by weights"),
+            match word {
+                "preset" => {
+                    "remove the weights to choose by the preset, or remove `preset` to share by the weights"
+                        .to_owned()
+                }
+                _ => format!(
+                    "remove the weights to choose by policies, or remove `{word}` to choose by weights"
+                ),
+            },
         );
     } else if let Some(without) = targets.iter().find(|target| target.weight.is_none()) {
         reader.problem(

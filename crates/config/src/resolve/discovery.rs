@@ -1,7 +1,7 @@
 //! `pools[].discovery`.
 
 use super::pools::endpoints;
-use crate::discovery::{Discovery, Dns, ENDPOINTS_MAX, Records};
+use crate::discovery::{Discovery, Dns, ENDPOINTS_MAX, List, Records};
 use crate::forms::{OneOrMany, Short};
 use crate::leaf::or;
 use crate::load;
@@ -15,7 +15,6 @@ use crate::urls;
 use crate::yaml::{self, NodeId, Shape, Tree};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
 use weighbridge_core::spec::EndpointSpec;
 
@@ -29,6 +28,7 @@ type Endpoints = (Vec<EndpointSpec>, Vec<Endpoint>);
 pub(super) fn discovery(
     reader: &mut Reader<'_>,
     given: At<model::Discovery>,
+    ranks: u32,
 ) -> (Option<Discovery>, Endpoints) {
     let given = given.value;
     match (given.dns, given.file) {
@@ -42,18 +42,23 @@ pub(super) fn discovery(
             dns_source(reader, node, dns).map(Discovery::Dns),
             Endpoints::default(),
         ),
-        (None, Some(At { node, value: path })) => file_source(reader, node, &path.0),
+        (None, Some(At { node, value: path })) => file_source(reader, node, (&path.0, ranks)),
         // Reported where the map was read.
         (None, None) => (None, Endpoints::default()),
     }
 }
 
-fn file_source(reader: &mut Reader<'_>, node: NodeId, path: &str) -> (Option<Discovery>, Endpoints) {
+fn file_source(
+    reader: &mut Reader<'_>,
+    node: NodeId,
+    (path, ranks): (&str, u32),
+) -> (Option<Discovery>, Endpoints) {
     let path = reader
         .directory
         .map_or_else(|| path.into(), |directory| directory.join(path));
-    let discovery = Some(Discovery::File(path.clone()));
-    if matches!(std::fs::metadata(&path), Err(error) if error.kind() == std::io::ErrorKind::NotFound) {
+    let list = List { path, ranks };
+    let discovery = Some(Discovery::File(list.clone()));
+    if matches!(std::fs::metadata(&list.path), Err(error) if error.kind() == std::io::ErrorKind::NotFound) {
         reader.warn(
             node,
             "there is no such file, so the pool has no endpoint until there is",
@@ -63,7 +68,7 @@ fn file_source(reader: &mut Reader<'_>, node: NodeId, path: &str) -> (Option<Dis
     }
     // Of what it holds nothing is told where stand-ins are used, so it is read as it is.
     let env = reader.stand_ins.map_or(reader.env, StandIns::env);
-    match read_endpoints(&path, env) {
+    match read_endpoints(&list, env) {
         Ok((found, warnings)) => {
             if found.0.is_empty() {
                 reader.warn(
@@ -111,7 +116,7 @@ fn file_source(reader: &mut Reader<'_>, node: NodeId, path: &str) -> (Option<Dis
 /// # Errors
 /// Everything that is wrong with it.
 pub(crate) fn read_endpoints(
-    path: &Path,
+    List { path, ranks }: &List,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(Endpoints, Vec<Problem>), Problems> {
     let name = path.display().to_string();
@@ -147,7 +152,7 @@ pub(crate) fn read_endpoints(
         true => Vec::<At<Short<Given>>>::from_node(&mut reader, Tree::ROOT),
         false => None,
     };
-    let found = endpoints(&mut reader, Tree::ROOT, (list.unwrap_or_default(), 1));
+    let found = endpoints(&mut reader, Tree::ROOT, (list.unwrap_or_default(), *ranks));
     if found.0.len() > ENDPOINTS_MAX {
         reader.problem(
             Tree::ROOT,

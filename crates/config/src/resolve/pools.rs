@@ -125,7 +125,7 @@ fn whereabouts(
     ranks: u32,
 ) -> (Option<Discovery>, (Vec<EndpointSpec>, Vec<Endpoint>)) {
     match (discovery, list) {
-        (Some(discovery), _) => super::discovery::discovery(reader, discovery),
+        (Some(discovery), _) => super::discovery::discovery(reader, discovery, ranks),
         (None, Some(list)) => {
             if reader.is_empty_list(list.node) {
                 reader.problem(list.node, "the pool has no endpoint", "add the URL of one");

@@ -13,10 +13,16 @@ type Known<'a> = BTreeSet<(&'a str, &'a str)>;
 /// Warns of labels in the filters of a route that none of its endpoints has.
 pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, pools: &[Resolved]) {
     let used = || spec.targets.iter().filter_map(|target| pools.get(target.pool));
-    // What a file names may have other labels tomorrow. Of DNS the config says all labels itself.
-    let lists = |pool: &Resolved| matches!(pool.pool.discovery, Some(Discovery::File(_)));
-    let Some(filters) = reader.child(node, "filters").filter(|_| !used().any(lists)) else {
+    // Of DNS the config says all labels itself.
+    let lists = |pool: &&Resolved| matches!(pool.pool.discovery, Some(Discovery::File(_)));
+    // What a file lists may have other labels tomorrow; of one that lists nothing no label is known at all.
+    let unknown = used().filter(lists).any(|pool| pool.spec.endpoints.is_empty());
+    let Some(filters) = reader.child(node, "filters").filter(|_| !unknown) else {
         return;
+    };
+    let when = match used().any(|pool| lists(&pool)) {
+        true => " as its sources are now",
+        false => "",
     };
     let mut known = Known::new();
     for pool in used() {
@@ -28,7 +34,7 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
     }
     let rules = reader.child(filters, "rules").map(|list| reader.children(list));
     for place in std::iter::once(filters).chain(rules.unwrap_or_default()) {
-        rule(reader, place, &known);
+        rule(reader, place, (&known, when));
     }
     let names = reader
         .child(filters, "by_header")
@@ -38,7 +44,7 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
         if unnamed(&known, &name) {
             reader.warn(
                 place,
-                format!("no endpoint of this route has the label `{name}`, so nothing serves a request that asks for it"),
+                format!("no endpoint of this route has the label `{name}`{when}, so nothing serves a request that asks for it"),
                 format!("give endpoints their `labels: {{{name}: …}}`"),
             );
         }
@@ -46,7 +52,7 @@ pub(super) fn route(reader: &mut Reader<'_>, node: NodeId, spec: &RouteSpec, poo
 }
 
 /// Warns of the labels of one rule.
-fn rule(reader: &mut Reader<'_>, place: NodeId, known: &Known<'_>) {
+fn rule(reader: &mut Reader<'_>, place: NodeId, (known, when): (&Known<'_>, &str)) {
     for (key, effect) in [
         ("labels", "so nothing serves what this is about"),
         ("not_labels", "so this drops nothing"),
@@ -58,7 +64,7 @@ fn rule(reader: &mut Reader<'_>, place: NodeId, known: &Known<'_>) {
             if unnamed(known, &name) {
                 reader.warn(
                     place,
-                    format!("no endpoint of this route has the label `{name}`, {effect}"),
+                    format!("no endpoint of this route has the label `{name}`{when}, {effect}"),
                     format!("give endpoints their `labels: {{{name}: …}}`"),
                 );
                 continue;
@@ -75,7 +81,7 @@ fn rule(reader: &mut Reader<'_>, place: NodeId, known: &Known<'_>) {
                     .collect();
                 reader.warn(
                     place,
-                    format!("no endpoint of this route has such a label `{name}`, {effect}"),
+                    format!("no endpoint of this route has such a label `{name}`{when}, {effect}"),
                     format!("they have {}", has.join(", ")),
                 );
             }

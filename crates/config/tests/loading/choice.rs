@@ -237,6 +237,14 @@ fn what_is_asked_for_by_name_and_contradicted_is_refused_with_both_ways_to_mend_
             "targets: [a], policies: {least_inflight: {weight: 1000001}}",
             "routes[0].policies.least_inflight.weight: the weight of a policy is at most 1000000, and this is 1000001 | weights count by their ratios: give the others less",
         ),
+        (
+            "targets: [a], policies: {zone: {weight: 1e308}}",
+            "routes[0].policies.zone.weight: the weight of a policy is at most 1000000, and this is 1e308 | weights count by their ratios: give the others less",
+        ),
+        (
+            "targets: [a], policies: {session_affinity: {bound: 1e308}}",
+            "routes[0].policies.session_affinity.bound: 1e308 is above 1000000 | one above the number of endpoints bounds nothing: leave it out",
+        ),
     ] {
         check(&route(more), &[expect]);
     }

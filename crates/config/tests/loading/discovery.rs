@@ -3,7 +3,7 @@
 use crate::common::check_problems as check;
 use std::path::Path;
 use std::time::Duration;
-use weighbridge_config::discovery::{Discovery, Dns, ENDPOINTS_MAX, Records, read_endpoints};
+use weighbridge_config::discovery::{Discovery, Dns, ENDPOINTS_MAX, List, Records, read_endpoints};
 use weighbridge_config::{Config, Loaded, load, load_str};
 
 fn loaded(discovery: &str) -> Loaded {
@@ -176,7 +176,8 @@ fn read(text: &str) -> Result<Vec<String>, String> {
     let path = dir.path().join("endpoints.yaml");
     std::fs::write(&path, text).unwrap();
     let shown = dir.path().display().to_string();
-    match read_endpoints(&path, &|name| (name == "HOST").then(|| "h".to_owned())) {
+    let list = List { path, ranks: 1 };
+    match read_endpoints(&list, &|name| (name == "HOST").then(|| "h".to_owned())) {
         Ok((found, warnings)) => Ok(found
             .iter()
             .map(|found| {
@@ -256,7 +257,13 @@ fn a_config_holds_what_its_file_of_endpoints_says() {
     std::fs::write(dir.path().join("e.yaml"), "[http://h:1]").unwrap();
     let loaded = load(&config).unwrap();
     assert_eq!(loaded.config.endpoints_of(0).len(), 1);
-    assert_eq!(source(&loaded.config), Discovery::File(dir.path().join("e.yaml")));
+    assert_eq!(
+        source(&loaded.config),
+        Discovery::File(List {
+            path: dir.path().join("e.yaml"),
+            ranks: 1
+        })
+    );
     assert_eq!(loaded.warnings, []);
     std::fs::write(dir.path().join("e.yaml"), "[http://h:1").unwrap();
     let problems = load(&config).unwrap_err().to_string();

@@ -105,3 +105,66 @@ fn a_word_in_the_wrong_key_is_told_the_right_one() {
         "{found:?}"
     );
 }
+
+#[test]
+fn a_map_or_a_list_where_a_word_is_wanted_is_told_as_a_word() {
+    for (more, place, hint) in [
+        ("picker: {max: {}}", "picker.max", "write `picker: max`"),
+        ("picker: {maximum: {}}", "picker.maximum", "did you mean `max`?"),
+        (
+            "picker: {least_inflight: {}}",
+            "picker.least_inflight",
+            "write `policies: {least_inflight: {}}`",
+        ),
+        (
+            "picker: {round_robin: {}}",
+            "picker.round_robin",
+            "`route_by: round_robin`",
+        ),
+        (
+            "picker: {auto: {}}",
+            "picker.auto",
+            "`auto` is a preset: write `preset: auto`",
+        ),
+        (
+            "picker: {temperature: 0.1}",
+            "picker.temperature",
+            "write `picker: {weighted_random: {temperature: 0.1}}`",
+        ),
+        ("picker: {}", "picker", "write `picker: max`"),
+        (
+            "picker: {weighted_random: }",
+            "picker.weighted_random",
+            "write `picker: weighted_random`, or `picker: {weighted_random: {temperature: 0.1}}`",
+        ),
+        (
+            "picker: {weighted_random: 0.3}",
+            "picker.weighted_random",
+            "write `picker: {weighted_random: {temperature: 0.3}}`",
+        ),
+        ("picker: [max]", "picker", "write `picker: max`"),
+        ("preset: {auto: {}}", "preset", "write `preset: auto`"),
+        ("preset: [chat]", "preset", "write `preset: chat`"),
+        (
+            "preset: {least_inflight: {}}",
+            "preset",
+            "write `policies: {least_inflight: {}}`",
+        ),
+        ("route_by: {policy: {}}", "route_by", "write `route_by: policy`"),
+        (
+            "route_by: [agents]",
+            "route_by",
+            "`agents` is a preset: write `preset: agents`",
+        ),
+        ("usage: [passive]", "usage", "write `usage: passive`"),
+        ("usage: {a: b}", "usage", "known: inject, passive"),
+    ] {
+        let found = bad(&route(&format!("targets: [a], {more}")));
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let place = format!("routes[0].{place}: ");
+        assert!(
+            shown.len() == 1 && shown[0].contains(&place) && shown[0].contains(hint),
+            "{more}: {shown:#?}"
+        );
+    }
+}

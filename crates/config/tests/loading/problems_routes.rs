@@ -288,10 +288,7 @@ fn filters_and_pickers_are_checked_key_by_key() {
     );
     check(
         &route("targets: [a], picker: {softmax: {}}"),
-        &[
-            "routes[0].picker: the key `weighted_random` is missing | add `weighted_random: …`",
-            "routes[0].picker.softmax: unknown key `softmax` | known: weighted_random",
-        ],
+        &["routes[0].picker.softmax: unknown picker `softmax` | known: max, power_of_two, weighted_random"],
     );
 }
 
@@ -357,7 +354,7 @@ fn a_preset_stands_in_the_place_of_policies_and_weights() {
     check(
         &route("targets: [{pool: a, weight: 1}], preset: chat"),
         &[
-            "routes[0].targets: the route `r` has both weights on its targets and `preset` | remove the weights to choose by policies, or remove `preset` to choose by weights",
+            "routes[0].targets: the route `r` has both weights on its targets and `preset` | remove the weights to choose by the preset, or remove `preset` to share by the weights",
         ],
     );
 }

@@ -132,3 +132,29 @@ fn each_rank_tells_of_its_cache_at_a_port_of_its_own() {
         .collect();
     assert_eq!(places, ["tcp://h:5557 tcp://h:6557", "tcp://h:5558 tcp://h:6558"]);
 }
+
+/// What a file lists has its pool's ranks too, so its ports must leave room for them.
+#[test]
+fn ports_of_listed_endpoints_leave_room_for_the_ranks_of_their_pool() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("e.yaml");
+    std::fs::write(
+        &file,
+        "- {url: http://h:1, kv_events: {connect: tcp://h:65530, replay: tcp://h:65520}}\n",
+    )
+    .unwrap();
+    let config = directory.path().join("w.yaml");
+    let with = |ranks: u32| {
+        let text = format!("pools: [{{name: p, kind: vllm, ranks: {ranks}, discovery: {{file: e.yaml}}}}]");
+        std::fs::write(&config, text).unwrap();
+        weighbridge_config::load(&config, &|_| None)
+    };
+    let loaded = with(6).unwrap();
+    let events = loaded.config.pools[0].endpoints.iter();
+    assert_eq!(events.filter(|endpoint| endpoint.kv_events.is_some()).count(), 6);
+    let told = with(7).unwrap_err().to_string();
+    assert!(
+        told.contains("e.yaml:1:") && told.contains("`tcp://h:65530` leaves no ports for all of the 7 ranks"),
+        "{told}"
+    );
+}

@@ -344,7 +344,7 @@ fn labels_that_no_endpoint_has_are_told() {
     ] {
         check(&with(quiet), &[]);
     }
-    // Of DNS the config says all labels; a file may bring others.
+    // Of DNS the config says all labels.
     let found = |source: &str, label: &str| {
         format!(
             "pools: [{{name: a, discovery: {source}}}]\nroutes: [{{name: r, targets: [a], filters: {{labels: {{{label}: x}}}}}}]"
@@ -354,6 +354,37 @@ fn labels_that_no_endpoint_has_are_told() {
     assert_eq!(warnings(&found("{dns: 'h:1'}", "gpu")).len(), 1);
     let told = warnings(&found("{file: none.yaml}", "gpu"));
     assert!(!told.iter().any(|line| line.contains("label")), "{told:?}");
+}
+
+#[test]
+fn labels_that_no_listed_endpoint_has_are_told_as_the_list_is_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.yaml");
+    let told = |list: &str, filters: &str| {
+        std::fs::write(directory.path().join("e.yaml"), list).unwrap();
+        let text = format!(
+            "pools: [{{name: a, model: m, discovery: {{file: e.yaml}}}}, {{name: b, model: m, endpoints: [{{url: 'http://h:9', labels: {{zone: x}}}}]}}]\nroutes: [{{name: r, targets: [a, b], filters: {{{filters}}}}}]"
+        );
+        std::fs::write(&path, text).unwrap();
+        let loaded = weighbridge_config::load(&path, &|_| None).unwrap();
+        let labels = loaded
+            .warnings
+            .iter()
+            .filter(|warning| warning.message.contains("label"));
+        labels
+            .map(|warning| format!("{}: {}", warning.path, warning.message))
+            .collect::<Vec<_>>()
+    };
+    let list = "[{url: 'http://h:1', labels: {gpu: T4}}]";
+    assert_eq!(
+        told(list, "labels: {gpu: H100}, by_header: [gpu, tier, zone]"),
+        [
+            "routes[0].filters.labels.gpu: no endpoint of this route has such a label `gpu` as its sources are now, so nothing serves what this is about",
+            "routes[0].filters.by_header[1]: no endpoint of this route has the label `tier` as its sources are now, so nothing serves a request that asks for it",
+        ]
+    );
+    // Nobody knows of a list that is empty what it will hold.
+    assert_eq!(told("[]", "labels: {gpu: H100}"), Vec::<String>::new());
 }
 
 #[test]

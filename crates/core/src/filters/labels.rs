@@ -13,7 +13,8 @@ Compares `labels` of the endpoints with what is asked for, by three means: `labe
 the route; `rules`, which ask only where `when` holds and `unless` does not (`prompt_tokens`, `priority`); and `by_header`, the
 names of the labels that a client may ask for in `x-weighbridge-labels: gpu=H100, tier=gold`. An endpoint must carry every
 label asked for, with one of the values given; one that lacks the label is dropped. What no endpoint of the route carries is
-refused with 400; what one carries that is not in service, with 503.
+refused with 400; what one carries that is not in service, with 503. What the header asks for and `by_header` does not list counts
+for nothing; explanations say so.
 
 **Right** for tiers that must not mix: long prompts to the big GPUs, spot machines only for work that may be lost, tenants that
 bought a zone. **Wrong** as a preference: a filter refuses rather than serves elsewhere. Use `prompt_length`, `zone` or `order`.

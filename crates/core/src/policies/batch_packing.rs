@@ -24,7 +24,7 @@ Example: limit 4, engines with 3, 1 and 4 requests score 4/5, 2/5 and 0. With on
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// Most sequences of one batch.
     pub max_batch: u32,

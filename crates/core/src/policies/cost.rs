@@ -25,7 +25,7 @@ Example: prices of 0.1, 0.3 and 0.3 cents have the median 0.3 and score 1 / (1 +
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// Output tokens of a request that says nothing of them.
     pub output_tokens: u32,

@@ -35,7 +35,7 @@ Example: two endpoints whose first tokens took 0.499 s and 0.099 s score 1/0.5 =
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// What is compared: seconds to the first token, per token after it, or from sending to the end.
     pub metric: Metric,

@@ -35,7 +35,7 @@ Example: with an objective of 1 s to the first token, predictions of 0.2 s, 0.6 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// Longest time to the first token of requests that do not say; none: no objective.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -57,7 +57,7 @@ const OWN_TIMES: f64 = 4.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// Most memory for what the gateway knows of caches, 1MiB to 4GiB. It is kept once for all routes: the largest counts.
     pub memory_max: Size,

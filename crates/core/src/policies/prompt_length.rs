@@ -24,7 +24,7 @@ Example: targets `{up_to: 5000}` and `{over: 5000}`. A prompt of 10,000 tokens s
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// Share by which the ends of ranges move down under load, from 0 to 1.
     pub tighten: f64,

@@ -30,18 +30,21 @@ each it moves many; `least_inflight` moves fewer.
 Example: with three endpoints the shares are 4/7, 2/7 and 1/7 of its weight.
 ";
 
+/// Largest `bound`: above any number of endpoints, where it bounds nothing.
+const BOUND_MAX: f64 = 1e6;
+
 /// Settings of `session_affinity`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// Where the session key comes from: the first entry that gives a value. Entries that need no body are tried
     /// first, `prompt_head` last.
     pub keys: Vec<KeySource>,
     /// Ends of request paths on which body entries count.
     pub paths: Vec<String>,
-    /// Bounded load: a candidate above ⌈bound · (total in flight + 1) / N⌉ drops to the last rank. ≥ 1.
+    /// Bounded load: a candidate above ⌈bound · (total in flight + 1) / N⌉ drops to the last rank. 1 to 1000000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
 }
@@ -121,6 +124,9 @@ impl super::ScorerConfig for Config {
         match self.bound {
             Some(bound) if !bound.is_finite() || bound < 1.0 => Err(format!(
                 "bound: {bound} is below 1; 1.25 lets an endpoint hold a quarter more than the mean"
+            )),
+            Some(bound) if bound > BOUND_MAX => Err(format!(
+                "bound: {bound:e} is above {BOUND_MAX}; one above the number of endpoints bounds nothing: leave it out"
             )),
             _ => Ok(()),
         }

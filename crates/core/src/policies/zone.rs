@@ -24,7 +24,7 @@ and two endpoints, the one at home wins up to one request more than the other ha
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Weight in the sum, > 0.
+    /// Weight in the sum, above 0 and at most 1000000.
     pub weight: f64,
     /// Score of another zone, from 0 to 1.
     pub cross_zone: f64,

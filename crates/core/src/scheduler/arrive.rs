@@ -8,7 +8,7 @@ use crate::engine::Dispatched;
 use crate::event::Arrival;
 use crate::explain::{Decision, Explanation};
 use crate::requests::{Attempt, Request, Stage};
-use crate::select::{self, Choice, Kind, Query, Refusal, Take, UNKNOWN_RETURN, record};
+use crate::select::{self, Choice, Kind, Query, Refusal, Take, record};
 use crate::spec::FallbackOn;
 use crate::work::Needs;
 use smallvec::SmallVec;
@@ -90,16 +90,7 @@ impl Scheduler {
                 self.dispatch(request, decided, actions);
                 return;
             }
-            Err(Refusal::Busy(retry_after)) => Verdict::Busy { retry_after },
-            Err(Refusal::Full(_)) => Verdict::Busy {
-                retry_after: UNKNOWN_RETURN,
-            },
-            Err(Refusal::Unavailable(retry_after)) => Verdict::Unavailable { retry_after },
-            Err(Refusal::Exhausted) => Verdict::Unavailable {
-                retry_after: UNKNOWN_RETURN,
-            },
-            Err(Refusal::Unserved) => Verdict::Unserved,
-            Err(Refusal::Unfit(unfit)) => Verdict::Unfit(unfit),
+            Err(refusal) => refusal.verdict(),
         };
         self.refused(request, verdict, actions);
     }
@@ -113,6 +104,7 @@ impl Scheduler {
             endpoints,
             pools,
             prefixes,
+            under_way,
             scratch,
             ..
         } = self;
@@ -127,6 +119,7 @@ impl Scheduler {
             endpoints,
             pools,
             prefixes,
+            under_way,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,
@@ -215,11 +208,7 @@ impl Scheduler {
     fn refused(&mut self, mut request: Request, verdict: Verdict, actions: &mut Vec<Action>) {
         let told = request.refused(verdict);
         // What the last attempt was a reason for, it stays a reason for.
-        request.cause = request.cause.and(match verdict {
-            Verdict::Unavailable { .. } | Verdict::Unfit(_) => FallbackOn::UNAVAILABLE,
-            Verdict::Busy { .. } => FallbackOn::RATE_LIMIT,
-            Verdict::Unserved | Verdict::NoRoute | Verdict::Relay { .. } => FallbackOn::NONE,
-        });
+        request.cause = request.cause.and(verdict.cause());
         if let Some(request) = self.fall_back(request, Among::All, actions) {
             self.finish(request, told, actions);
         }

@@ -16,6 +16,11 @@ use crate::work::Work;
 
 /// How much of the mean a new prompt is.
 const NEWEST: f64 = 1.0 / 64.0;
+/// Memory for prompts under way; those that do not fit are known when their engines tell of them.
+pub(super) const UNDER_WAY: Limits = Limits {
+    bytes_max: 64 << 20,
+    idle_max: None,
+};
 /// A capacity that is not off by more is left as it is.
 const OFF_MAX: f64 = 1.0 / 8.0;
 
@@ -28,7 +33,8 @@ impl Scheduler {
         };
         let uncached = work.prompt_tokens.saturating_sub(cached);
         endpoint.uncached.add(now, f64::from(uncached));
-        // An engine that tells of its cache will say what it keeps of a prompt that it can be asked about.
+        // An engine that tells of its cache will say what it keeps of a prompt that it can be asked about, but only once it computes
+        // it, and others with the same beginning may come before.
         let tells = endpoint.cache_told && !work.exact.is_empty();
         let pool = endpoint.pool_at;
         if work.blocks.is_empty() {
@@ -40,6 +46,7 @@ impl Scheduler {
             pool.common_exact.observe(&work.exact);
         }
         if tells {
+            self.under_way.stored(id.slot, None, &work.exact);
             return;
         }
         let Some(endpoint) = self.endpoint_mut(id) else {
@@ -59,6 +66,13 @@ impl Scheduler {
         }
         self.prefixes.store(id.slot, &work.blocks, now);
         self.note_regret(id);
+    }
+
+    /// A prompt is under way no longer: from here on an engine that tells of its cache is believed about it.
+    pub(super) fn prompt_over(&mut self, id: EndpointId, work: &Work) {
+        if !work.exact.is_empty() && self.endpoint_mut(id).is_some_and(|endpoint| endpoint.cache_told) {
+            self.under_way.removed(id.slot, &work.exact);
+        }
     }
 
     /// Takes over what the index knows of what an engine's cache lost.
@@ -118,7 +132,10 @@ impl Scheduler {
                 CacheChange::Stored { parent, blocks } => self.prefixes.stored(id.slot, *parent, blocks),
                 CacheChange::Removed { blocks } => self.prefixes.removed(id.slot, blocks),
                 // Also what was learned from requests that went there.
-                CacheChange::Cleared | CacheChange::Lost => self.prefixes.cleared(id.slot),
+                CacheChange::Cleared | CacheChange::Lost => {
+                    self.prefixes.cleared(id.slot);
+                    self.under_way.cleared(id.slot);
+                }
             }
         }
         self.note_regret(id);

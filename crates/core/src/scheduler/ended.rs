@@ -31,7 +31,7 @@ impl Scheduler {
         };
         let outcome = ended.outcome;
         self.release(
-            &attempt,
+            (&request, &attempt),
             Over {
                 outcome,
                 spent: ended.spent.as_ref(),
@@ -107,7 +107,7 @@ impl Scheduler {
             return;
         };
         if let Stage::Running(attempt) = request.stage {
-            self.release(&attempt, Over::untold(Outcome::Abandoned));
+            self.release((&request, &attempt), Over::untold(Outcome::Abandoned));
         }
         self.forget(&request);
     }
@@ -121,7 +121,7 @@ impl Scheduler {
         let may = request.plan.retry.on_timeout && request.may_go_on() && self.budget_allows(&request);
         request.tried.push(Tried::after(&attempt, Outcome::TimedOut));
         if may && let Ok(decided) = self.decide(&request, Kind::Retry { open: false }) {
-            self.release(&attempt, Over::untold(Outcome::TimedOut));
+            self.release((&request, &attempt), Over::untold(Outcome::TimedOut));
             request.all_refused = false;
             request.so_far = None;
             self.spend(&request);
@@ -149,7 +149,7 @@ impl Scheduler {
     }
 
     /// Gives an attempt's slot back; a removed endpoint's place is free once it is idle.
-    fn release(&mut self, attempt: &Attempt, over: Over<'_>) {
+    fn release(&mut self, (request, attempt): (&Request, &Attempt), over: Over<'_>) {
         let now = self.now;
         let slot = attempt.endpoint.slot;
         let Some(endpoint) = find_mut(&mut self.endpoints, attempt.endpoint) else {
@@ -162,8 +162,12 @@ impl Scheduler {
         let returned = was_ejected && !endpoint.ejection.is_ejected();
         let shared = !endpoint.siblings.is_empty();
         let gone = endpoint.removed && endpoint.inflight == 0;
+        if let Some(work) = request.arrival.work.as_deref() {
+            self.prompt_over(attempt.endpoint, work);
+        }
         self.cache_lost(attempt.endpoint, over.outcome);
         if gone {
+            self.by_hand.keep(&self.endpoints[slot as usize], now);
             self.lingering.retain(|other| *other != slot);
             self.free.push(slot);
         }
@@ -246,6 +250,7 @@ impl Scheduler {
             endpoints: &self.endpoints,
             pools: &self.pools,
             prefixes: &self.prefixes,
+            under_way: &self.under_way,
             facts: request.facts(),
             protocols: request.arrival.protocols,
             only: request.arrival.only,

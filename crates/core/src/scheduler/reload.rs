@@ -1,6 +1,7 @@
 //! The fleet is now another: what kept its name keeps its state.
 
 use super::Scheduler;
+use super::by_hand::{Identity, identity};
 use crate::action::{Action, Bindings};
 use crate::endpoint::Endpoint;
 use crate::ids::{EndpointId, RouteId};
@@ -10,9 +11,6 @@ use crate::route::{Plan, Route};
 use crate::spec::{FleetSpec, PoolSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Pool, name and address of an endpoint: what makes it the same one.
-type Identity = (Arc<str>, Arc<str>, Arc<str>);
 
 impl Scheduler {
     /// A spec that contradicts itself changes nothing; the config crate makes none.
@@ -41,15 +39,7 @@ impl Scheduler {
             .map(|slot| Arc::clone(&self.endpoints[*slot as usize].pool.name))
             .collect();
         let mut before: BTreeMap<Identity, u32> = (self.listed.drain(..).chain(self.lingering.drain(..)))
-            .map(|slot| {
-                let endpoint = &self.endpoints[slot as usize];
-                let identity = (
-                    Arc::clone(&endpoint.pool.name),
-                    Arc::clone(&endpoint.name),
-                    Arc::clone(&endpoint.address),
-                );
-                (identity, slot)
-            })
+            .map(|slot| (identity(&self.endpoints[slot as usize]), slot))
             .collect();
         let mut pools = Vec::with_capacity(spec.pools.len());
         for pool in &spec.pools {
@@ -106,6 +96,9 @@ impl Scheduler {
         let joins = found.is_none() || endpoint.removed;
         endpoint.removed = false;
         endpoint.reconfigure(spec, pool, now);
+        if found.is_none() {
+            self.by_hand.give_back(endpoint, now);
+        }
         if joins && ramps {
             endpoint.ramp.start(now, pool.ramp);
             self.start_even(slot, &pool.name);
@@ -141,9 +134,11 @@ impl Scheduler {
         endpoint.probes = None;
         endpoint.engine.regret = 0.0;
         self.prefixes.cleared(slot);
+        self.under_way.cleared(slot);
         self.prefixes.set_capacity(slot, None);
         endpoint.siblings = Arc::default();
         if endpoint.inflight == 0 {
+            self.by_hand.keep(endpoint, self.now);
             self.free.push(slot);
         } else {
             self.lingering.push(slot);

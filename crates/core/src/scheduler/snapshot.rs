@@ -171,6 +171,7 @@ impl Scheduler {
             endpoints: &self.endpoints,
             pools: &self.pools,
             prefixes: &self.prefixes,
+            under_way: &self.under_way,
             facts: Request {
                 session: arrival.session,
                 work: arrival.work.as_deref(),
@@ -182,11 +183,14 @@ impl Scheduler {
         };
         let mut scratch = Scratch::default();
         let choice = select::choose(&query, &mut scratch, &mut self.rng.clone());
-        let take = match &choice {
-            Choice::Take(take) => Some(take),
-            Choice::Refuse(_) => None,
+        let (take, refused) = match &choice {
+            Choice::Take(take) => (Some(take), None),
+            Choice::Refuse(refusal) => (None, Some(refusal.verdict())),
         };
-        Some(record::explanation(&query, &scratch, take))
+        Some(Explanation {
+            refused,
+            ..record::explanation(&query, &scratch, take)
+        })
     }
 }
 

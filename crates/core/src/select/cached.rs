@@ -3,11 +3,11 @@
 use super::{Query, Scratch};
 use crate::policies::Cached;
 use crate::pool::Pool;
-use crate::prefix::BlockHash;
+use crate::prefix::{BlockHash, PrefixIndex};
 use crate::work::Needs;
 
-/// Fills `cached` where the route looks at it: by what engines told, where they told all and the prompt's tokens are known;
-/// else by what was sent there, or what part was told, whichever is more.
+/// Fills `cached` where the route looks at it: by what engines told, where they told all and the prompt's tokens are known, and
+/// what is under way to them; else by what was sent there, or what part was told, whichever is more.
 pub(super) fn look_up(query: &Query<'_>, scratch: &mut Scratch) {
     let Some(work) = query.facts.work.filter(|_| query.plan.needs.meets(Needs::BLOCKS)) else {
         return;
@@ -20,7 +20,7 @@ pub(super) fn look_up(query: &Query<'_>, scratch: &mut Scratch) {
         exact: false,
         of_told: work.exact.is_empty(),
     };
-    seek(query, scratch, &learned);
+    seek(query, scratch, (query.prefixes, &learned));
     if !work.exact.is_empty() {
         let told = Chain {
             blocks: &work.exact,
@@ -29,7 +29,10 @@ pub(super) fn look_up(query: &Query<'_>, scratch: &mut Scratch) {
             of_told: true,
             ..learned
         };
-        seek(query, scratch, &told);
+        seek(query, scratch, (query.prefixes, &told));
+        if query.under_way.blocks() > 0 {
+            seek(query, scratch, (query.under_way, &told));
+        }
     }
 }
 
@@ -59,8 +62,8 @@ impl Chain<'_> {
 }
 
 /// Notes who has the beginning of `chain`, where that is more than is known already.
-fn seek(query: &Query<'_>, scratch: &mut Scratch, chain: &Chain<'_>) {
-    query.prefixes.matches(chain.blocks, &mut scratch.matches);
+fn seek(query: &Query<'_>, scratch: &mut Scratch, (prefixes, chain): (&PrefixIndex, &Chain<'_>)) {
+    prefixes.matches(chain.blocks, &mut scratch.matches);
     if scratch.matches.as_slice().is_empty() {
         return;
     }

@@ -87,6 +87,7 @@ pub(crate) fn explanation(query: &Query<'_>, scratch: &Scratch, take: Option<&Ta
     Explanation {
         decision: decision(query, scratch, take),
         winner: take.map(|take| take.candidate),
+        refused: None,
         candidates,
     }
 }

@@ -1,6 +1,6 @@
 //! CFG-1, for the scheduler's part: what a reload keeps, and what it ends.
 
-use crate::world::{Answer, World, at, fleet, pool, route, singles, status, wait, weighted};
+use crate::world::{Answer, World, at, fleet, ms, pool, route, singles, status, wait, weighted};
 use weighbridge_core::action::Verdict;
 use weighbridge_core::event::{Control, Outcome};
 use weighbridge_core::spec::{EndpointSpec, Weight};
@@ -196,4 +196,116 @@ fn rules_change_at_once() {
     spec.pools[0].breaker = None;
     world.configure(spec);
     assert_eq!(world.state(0), StateKind::Live);
+}
+
+/// Takes the second endpoint of the only pool out, lets `away` milliseconds go by, and has it back.
+fn out_and_in(world: &mut World, away: u64, change: impl FnOnce(&mut EndpointSpec)) {
+    let mut spec = world.spec.clone();
+    let mut endpoint = spec.pools[0].endpoints.pop().unwrap();
+    world.configure(spec.clone());
+    world.until(world.now.nanos() / 1_000_000 + away);
+    change(&mut endpoint);
+    spec.pools[0].endpoints.push(endpoint);
+    world.configure(spec);
+}
+
+fn two() -> World {
+    World::new(fleet(vec![pool("p", 2)], vec![route("r", &[0])]))
+}
+
+#[test]
+fn what_a_hand_has_set_is_still_set_on_an_endpoint_that_comes_back() {
+    let mut world = two();
+    let weight = |weight, until| Control::Weight {
+        weight: Some(Weight(weight)),
+        until,
+    };
+    world.control(0, 1, Control::Drain);
+    world.control(0, 1, weight(3_000_000, None));
+    let measured = Control::Calibrated {
+        weight: Some(Weight(7_000_000)),
+        until: None,
+    };
+    world.control(0, 1, measured);
+    for away in [0, 60_000, 3_599_000] {
+        out_and_in(&mut world, away, |_| ());
+        let view = world.view(0, 1);
+        assert_eq!(
+            (
+                view.state.kind,
+                view.weight,
+                view.weight_override,
+                view.weight_calibrated
+            ),
+            (StateKind::Draining, Weight(3_000_000), Some(None), Some(None)),
+            "{away}"
+        );
+    }
+    // It is taken back as ever, and stays so.
+    world.control(0, 1, Control::Resume);
+    out_and_in(&mut world, 0, |_| ());
+    assert_eq!(world.view(0, 1).state.kind, StateKind::Live);
+    // A weight for a time ends with it.
+    world.control(0, 1, weight(5_000_000, Some(world.now.after(ms(10_000)))));
+    out_and_in(&mut world, 9_000, |_| ());
+    assert_eq!(world.view(0, 1).weight, Weight(5_000_000));
+    out_and_in(&mut world, 2_000, |_| ());
+    assert_eq!(world.view(0, 1).weight, Weight(7_000_000));
+}
+
+#[test]
+fn what_a_hand_has_set_is_forgotten_after_an_hour_and_of_another_address() {
+    let mut world = two();
+    world.control(0, 1, Control::Drain);
+    out_and_in(&mut world, 3_600_000, |_| ());
+    assert_eq!(world.view(0, 1).state.kind, StateKind::Live);
+    world.control(0, 1, Control::Drain);
+    out_and_in(&mut world, 0, |endpoint| endpoint.address = "http://moved".into());
+    assert_eq!(world.view(0, 1).state.kind, StateKind::Live);
+}
+
+#[test]
+fn what_a_hand_has_set_outlives_the_last_request_of_an_endpoint_that_is_gone() {
+    let mut world = two();
+    let held = [world.get(0), world.get(0)];
+    let there = world.endpoint(0, 1);
+    let stream = held.iter().find(|dispatch| dispatch.endpoint == there).unwrap();
+    let mut spec = world.spec.clone();
+    let mut fewer = spec.clone();
+    fewer.pools[0].endpoints.pop();
+    world.configure(fewer);
+    let drain = Event::Control {
+        endpoint: there,
+        command: Control::Drain,
+    };
+    world.step(drain);
+    world.end(stream, Outcome::Complete).relays(None);
+    spec.seed = world.spec.seed;
+    world.configure(spec);
+    assert_ne!(world.endpoint(0, 1), there, "it is a new one");
+    assert_eq!(world.view(0, 1).state.kind, StateKind::Draining);
+}
+
+#[test]
+fn no_more_is_remembered_than_there_is_room_for() {
+    let mut world = World::new(fleet(vec![pool("p", 1)], vec![route("r", &[0])]));
+    let first = world.spec.pools[0].endpoints[0].clone();
+    let named = |number: usize| EndpointSpec {
+        name: format!("e{number}").into(),
+        address: format!("http://e{number}").into(),
+        ..first.clone()
+    };
+    for number in 0..1100 {
+        world.until(world.now.nanos() / 1_000_000 + 1);
+        let mut spec = world.spec.clone();
+        spec.pools[0].endpoints = vec![named(number)];
+        world.configure(spec);
+        world.control(0, 0, Control::Drain);
+    }
+    for (number, kind) in [(0, StateKind::Live), (1098, StateKind::Draining)] {
+        let mut spec = world.spec.clone();
+        spec.pools[0].endpoints = vec![named(number)];
+        world.configure(spec);
+        assert_eq!(world.view(0, 0).state.kind, kind, "{number}");
+    }
 }

@@ -72,6 +72,50 @@ fn send(world: &mut World, seed: u64, exact: bool) -> usize {
     place
 }
 
+/// A burst with one new beginning: engines tell of it only once they compute it.
+#[test]
+fn what_is_under_way_is_believed_until_it_is_over() {
+    let mut world = world();
+    tell(&mut world, 1, vec![CacheChange::Cleared]);
+    let mut arrival = world.arrival(0, None);
+    arrival.work = Some(work(1, true));
+    let first = world.send(arrival).sent();
+    let place = usize::from(first.endpoint == world.endpoint(0, 1));
+    let mut expected = vec![0.0; 2];
+    expected[place] = 1.0;
+    assert_eq!(
+        believed(&mut world, 1, true),
+        expected,
+        "it is being computed there"
+    );
+    let mut arrival = world.arrival(0, None);
+    arrival.work = Some(work(1, true));
+    let second = world.send(arrival).sent();
+    assert_eq!(second.endpoint, first.endpoint);
+    world.end(&first, Outcome::Complete);
+    world.end(&second, Outcome::Complete);
+    assert_eq!(
+        believed(&mut world, 1, true),
+        [0.0, 0.0],
+        "it was not kept, or it would have been told"
+    );
+}
+
+#[test]
+fn what_was_under_way_is_gone_with_the_cache() {
+    for change in [CacheChange::Cleared, CacheChange::Lost] {
+        let mut world = world();
+        tell(&mut world, 1, vec![CacheChange::Cleared]);
+        let mut arrival = world.arrival(0, None);
+        arrival.work = Some(work(1, true));
+        let sent = world.send(arrival).sent();
+        let place = usize::from(sent.endpoint == world.endpoint(0, 1));
+        tell(&mut world, place, vec![change]);
+        assert_eq!(believed(&mut world, 1, true), [0.0, 0.0]);
+        world.end(&sent, Outcome::Complete);
+    }
+}
+
 #[test]
 fn what_is_told_is_believed() {
     let mut world = world();

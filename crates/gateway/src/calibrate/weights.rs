@@ -1,6 +1,7 @@
 //! From rates to weights.
 
 use super::Calibration;
+use crate::rounded::whole;
 
 /// Largest weight of the slowest endpoint where weights are whole numbers.
 const SLOWEST_MAX: u32 = 20;
@@ -47,13 +48,8 @@ fn whole_numbers(rates: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// A weight in millionths: above 0, and at most the largest there is.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the number is between 1 and 1e15"
-)]
 pub(super) fn millionths(weight: f64) -> u64 {
-    (weight * 1e6).round().clamp(1.0, 1e15) as u64
+    whole(weight * 1e6).clamp(1, 1_000_000_000_000_000)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "at most 1e15, below 2^53")]

@@ -1,5 +1,5 @@
-//! Telling HTTP/2 from HTTP/1 on a plain connection: by its first bytes (RFC 9113, section 3.4), which are looked at and
-//! left to the codec.
+//! Telling what a connection speaks by its first bytes, which are looked at and left to the codec: HTTP/2 from HTTP/1 on a
+//! plain one (RFC 9113, section 3.4), TLS from plain HTTP.
 
 use rustix::net::{RecvFlags, recv};
 use std::io::{self, ErrorKind};
@@ -29,6 +29,13 @@ pub(crate) async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
             looked => return looked,
         }
     }
+}
+
+/// Waits for the first byte, which stays where it is; none: the client has closed its sending half without one.
+pub(crate) async fn first_byte(stream: &TcpStream) -> io::Result<Option<u8>> {
+    let mut first = [0];
+    let came = stream.peek(&mut first).await?;
+    Ok((came > 0).then_some(first[0]))
 }
 
 #[cfg(test)]

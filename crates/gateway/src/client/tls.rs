@@ -2,6 +2,7 @@
 
 use super::encrypted::Encrypted;
 use super::socket::Socket;
+use super::{plainly, preface};
 use rustls::ServerConfig;
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
@@ -9,8 +10,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use weighbridge_config::resolved::ServerTls;
+use weighbridge_wire::ErrorBody;
 
 /// Longest handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -35,14 +38,30 @@ pub(crate) fn server_config(tls: &ServerTls) -> Result<Arc<ServerConfig>, String
     Ok(Arc::new(config))
 }
 
+/// What a client hears that speaks HTTP without TLS.
+const SPEAKS_TLS: &str = "this port speaks TLS, and the request came without it: use https:// in the URL";
+
 /// Shakes hands; gives the stream, and whether the client chose HTTP/2. None: it failed, which is logged.
 pub(crate) async fn accept(
-    stream: TcpStream,
+    mut stream: TcpStream,
     config: Arc<ServerConfig>,
     peer: SocketAddr,
 ) -> Option<(Encrypted, bool)> {
+    let until = Instant::now() + HANDSHAKE;
+    // A record of TLS begins with a byte that is no letter, a request of HTTP with the first letter of its method.
+    let first = timeout_at(until, preface::first_byte(&stream)).await;
+    if matches!(first, Ok(Ok(Some(byte))) if byte.is_ascii_alphabetic()) {
+        tracing::debug!(%peer, "a client speaks plain HTTP where TLS is spoken");
+        let error = ErrorBody::new(400, SPEAKS_TLS);
+        let told = plainly::tell(&mut stream, &error);
+        // Nobody waits longer for one who takes nothing than for one who says nothing.
+        if let Ok(Ok(())) = timeout_at(until, told).await {
+            Socket::new(stream).linger().await;
+        }
+        return None;
+    }
     let shaking = TlsAcceptor::from(config).accept(stream).into_fallible();
-    match tokio::time::timeout(HANDSHAKE, shaking).await {
+    match timeout_at(until, shaking).await {
         Ok(Ok(stream)) => {
             let http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN[0]);
             Some((Encrypted::new(stream), http2))

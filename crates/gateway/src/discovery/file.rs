@@ -2,9 +2,8 @@
 
 use super::watch::Look;
 use crate::settling::Settling;
-use std::path::PathBuf;
 use std::time::Duration;
-use weighbridge_config::discovery::read_endpoints;
+use weighbridge_config::discovery::{List, read_endpoints};
 use weighbridge_config::hash_file;
 
 /// Time between two looks. The content is compared, so that every way of changing it is seen, on any file system.
@@ -12,7 +11,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 /// Looks at one file.
 pub(super) struct Looker {
-    path: PathBuf,
+    list: List,
     looks: Settling<Content>,
     /// What it held when it was last read for its endpoints.
     tried: Option<Content>,
@@ -24,10 +23,10 @@ pub(super) struct Looker {
 type Content = Result<String, String>;
 
 impl Looker {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(super) fn new(list: List) -> Self {
         Self {
-            looks: Settling::new(hash_file(&path)),
-            path,
+            looks: Settling::new(hash_file(&list.path)),
+            list,
             tried: None,
             good: false,
         }
@@ -35,7 +34,7 @@ impl Looker {
 
     /// None: nothing has happened that could be told.
     pub(super) fn look(&mut self) -> Option<Look> {
-        let now = hash_file(&self.path);
+        let now = hash_file(&self.list.path);
         let told = |answered, found, error| {
             Some(Look {
                 answered,
@@ -50,7 +49,7 @@ impl Looker {
             return if self.good { told(true, None, None) } else { None };
         }
         self.tried = Some(settled?);
-        let read = read_endpoints(&self.path, &|name| std::env::var(name).ok());
+        let read = read_endpoints(&self.list, &|name| std::env::var(name).ok());
         self.good = read.is_ok();
         match read {
             Ok((found, warnings)) => {
@@ -79,13 +78,13 @@ mod tests {
             std::fs::create_dir_all(&directory).unwrap();
             let path = directory.join("endpoints.yaml");
             Self {
-                looker: Looker::new(path),
+                looker: Looker::new(List { path, ranks: 1 }),
                 directory,
             }
         }
 
         fn write(&self, text: &str) {
-            std::fs::write(&self.looker.path, text).unwrap();
+            std::fs::write(&self.looker.list.path, text).unwrap();
         }
 
         /// Names that one look gave, or its error.
@@ -125,7 +124,7 @@ mod tests {
     #[test]
     fn what_is_no_file_or_has_no_end_holds_up_nobody() {
         let mut file = Watched::new("endless");
-        let path = file.looker.path.clone();
+        let path = file.looker.list.path.clone();
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.unwrap().success());
         assert_eq!(file.look(), None);
@@ -154,7 +153,7 @@ mod tests {
         ] {
             match text {
                 Some(text) => file.write(text),
-                None => std::fs::remove_file(&file.looker.path).unwrap(),
+                None => std::fs::remove_file(&file.looker.list.path).unwrap(),
             }
             assert_eq!(file.look(), None);
             let error = file.look().unwrap().unwrap_err();

@@ -279,13 +279,23 @@ impl Gateway {
         if changes.is_empty() {
             return;
         }
+        let before = running.config.labels_missing();
+        let missing: Vec<_> = config.labels_missing().difference(&before).cloned().collect();
         let carried = Carried {
             previous: Some(running),
             bells: state.bells(),
             own: fleet.own.clone(),
         };
         match self.install(config, &carried) {
-            Ok(()) => changes.iter().for_each(Change::log),
+            Ok(()) => {
+                changes.iter().for_each(Change::log);
+                for (route, label) in missing {
+                    tracing::warn!(
+                        %route, %label,
+                        "filters of the route ask for a label that none of its discovered endpoints has"
+                    );
+                }
+            }
             Err(error) => tracing::error!(%error, "discovered endpoints cannot be taken"),
         }
     }

@@ -42,7 +42,7 @@ impl Looker {
     fn new(discovery: Discovery) -> Self {
         match discovery {
             Discovery::Dns(dns) => Self::Dns(Box::new(dns::Looker::new(dns))),
-            Discovery::File(path) => Self::File(file::Looker::new(path)),
+            Discovery::File(list) => Self::File(file::Looker::new(list)),
         }
     }
 

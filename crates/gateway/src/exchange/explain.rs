@@ -1,6 +1,7 @@
 //! What would be decided for a request, without sending it.
 
 use super::intake::{override_model, presented_key};
+use super::remarks::{self, Asked};
 use super::run::protocols;
 use super::session::{self, Sources};
 use super::stored::previous_at;
@@ -83,6 +84,15 @@ impl Gateway {
             presented_key: presented_key.as_deref(),
             work: work.as_deref(),
         };
+        let remarks = Asked {
+            snapshot: &snapshot,
+            route,
+            model,
+            path: api.path(),
+            protocols: protocols(api, api.protocol()),
+            work: work.as_deref(),
+        };
+        let notes = remarks::notes(&snapshot, route, question.headers);
         let arrival = Arrival {
             // Asked about, never dispatched.
             request: RequestId(0),
@@ -91,10 +101,13 @@ impl Gateway {
             session: session::key(route, &sources),
             only,
             explain: true,
-            work,
+            work: work.clone(),
         };
         let found = self.explain(&arrival).ok_or_else(unknown)?;
-        Ok(explanation(&snapshot, route, &found))
+        let mut shown = explanation(&snapshot, route, &found);
+        shown.decision.notes = notes;
+        shown.decision.never = remarks.never(found.refused);
+        Ok(shown)
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Flight {
     finished: bool,
     /// Whether the client asked for the decision's explanation.
     explain: bool,
+    /// Where it did: what of the request counts for nothing.
+    pub(crate) notes: Option<Arc<[String]>>,
     /// What is shared with the stream's wait, where there is one.
     shared: Option<Rc<Shared>>,
     /// Streams: time without a byte after which the client is sent a sign of life.
@@ -72,6 +74,7 @@ impl Flight {
             known: false,
             finished: false,
             explain: false,
+            notes: None,
             shared: None,
             heartbeat: None,
             head_sent: false,
@@ -249,6 +252,7 @@ impl Flight {
                 target: target.map(|target| target.name.clone()),
                 endpoint: Some(upstream.name.clone()),
                 refused: None,
+                notes: self.notes.clone(),
                 behind: route.behind,
                 decision: dispatch.decision.clone(),
                 explanation: dispatch.explanation.as_deref().cloned().map(Arc::new),
@@ -296,6 +300,7 @@ impl Flight {
                 target: None,
                 endpoint: None,
                 refused: Some(why),
+                notes: self.notes.clone(),
                 behind: route.behind,
                 decision: explanation.decision.clone(),
                 explanation: Some(Arc::new(explanation)),

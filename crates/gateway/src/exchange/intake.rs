@@ -4,6 +4,7 @@ use super::body::{self, Fault};
 use super::client_ip::client_ip;
 use super::flight::Flight;
 use super::headers::{API_KEY, X_API_KEY};
+use super::remarks;
 use super::stored;
 use super::upload::{Bounds, Upload, UploadFault};
 use super::work;
@@ -241,6 +242,10 @@ fn look(
     flight.record.route = Some(route.clone());
     flight.record.stream = peek.stream;
     flight.record.model = Some(model.clone());
+    let explain = (parts.headers.get("x-weighbridge-explain")).is_some_and(|value| value == "1");
+    if explain {
+        flight.notes = remarks::notes(&flight.snapshot, &route, &parts.headers);
+    }
     let intake = Intake {
         api,
         protocol,
@@ -254,10 +259,7 @@ fn look(
         model,
         client_ip: client_ip(&flight, &parts.headers),
         presented_key,
-        explain: parts
-            .headers
-            .get("x-weighbridge-explain")
-            .is_some_and(|value| value == "1"),
+        explain,
         only,
         work,
         method: parts.method,

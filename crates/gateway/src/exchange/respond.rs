@@ -350,7 +350,8 @@ fn add_facts(headers: &mut HeaderMap, flight: &Flight, routed: bool) {
         text("x-weighbridge-endpoint", &upstream.name);
     }
     if let (Some(explanation), Some(route)) = (&record.explanation, &record.route) {
-        let shown = admin_view::explanation(&flight.snapshot, route, explanation);
+        let mut shown = admin_view::explanation(&flight.snapshot, route, explanation);
+        shown.decision.notes.clone_from(&flight.notes);
         text("x-weighbridge-explain", &shown.within(EXPLAIN_MAX));
     }
     headers.insert("x-weighbridge-attempts", HeaderValue::from(record.attempts));

@@ -74,8 +74,13 @@ pub(crate) fn protocols(api: Api, protocol: Protocol) -> Protocols {
     }
 }
 
+/// What is said where no target of a model speaks the client's protocol.
+pub(crate) fn unserved(model: &str, path: &str) -> String {
+    format!("no engine of `{model}` serves {path}, and translation is not supported yet")
+}
+
 /// What is missing where no target of a model can serve a request.
-fn misfit(model: &str, unfit: Unfit) -> String {
+pub(crate) fn misfit(model: &str, unfit: Unfit) -> String {
     let wanted = [
         (Abilities::IMAGE, "images"),
         (Abilities::AUDIO, "audio"),
@@ -121,10 +126,7 @@ impl Run {
             work: self.intake.work.clone(),
         });
         let refused = match turn {
-            Turn::Finish(Verdict::Busy { .. }) => Some("busy"),
-            Turn::Finish(Verdict::Unavailable { .. }) => Some("unavailable"),
-            Turn::Finish(Verdict::Unserved) => Some("unserved"),
-            Turn::Finish(Verdict::Unfit(_)) => Some("unfit"),
+            Turn::Finish(verdict) => verdict.refused(),
             _ => None,
         };
         if let Some(why) = refused {
@@ -182,11 +184,7 @@ impl Run {
                 Outcome::Unavailable,
             ),
             Verdict::Unserved => {
-                let path = self.intake.path();
-                let what = format!(
-                    "no engine of `{}` serves {path}, and translation is not supported yet",
-                    self.intake.model
-                );
+                let what = unserved(&self.intake.model, self.intake.path());
                 (ErrorBody::unsupported(what), Outcome::ClientError)
             }
             Verdict::Unfit(unfit) => {

@@ -18,7 +18,7 @@ const PRIORITY: &str = "x-priority";
 /// What the request is about, in a word.
 const CLASS: &str = "x-request-type";
 /// Labels that the endpoint must have: `gpu=A100, tier=spot`.
-const LABELS: &str = "x-weighbridge-labels";
+pub(super) const LABELS: &str = "x-weighbridge-labels";
 
 /// Most labels of one request.
 const LABELS_MAX: usize = 8;
@@ -201,6 +201,13 @@ fn milliseconds(headers: &HeaderMap, name: &str) -> Result<Option<Duration>, Box
     });
     let millis = millis.ok_or_else(|| wrong(name, "a number of milliseconds above 0, such as 250"))?;
     Ok(Some(Duration::from_secs_f64(millis / 1e3)))
+}
+
+/// Names of the labels that the request asks for; none where what it says is no list of labels.
+pub(super) fn labels_asked(headers: &HeaderMap) -> Vec<Arc<str>> {
+    let said = header(headers, LABELS).ok().flatten();
+    let pairs = said.and_then(labels).unwrap_or_default();
+    pairs.iter().map(|(name, _)| name.clone()).collect()
 }
 
 type Labels = Box<[(Arc<str>, Arc<str>)]>;

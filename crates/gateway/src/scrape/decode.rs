@@ -2,6 +2,7 @@
 
 use super::board::{Found, Source};
 use super::page::{Fault, Page};
+use crate::rounded::{small, whole};
 use crate::snapshot::Upstream;
 use std::sync::Arc;
 use weighbridge_config::scrape::Scrape;
@@ -100,7 +101,7 @@ pub(super) fn reading(engine: Option<&Found>, gpu: Option<&Found>) -> Reading {
         of(engine).or_else(|| of(gpu))
     };
     let count = |signal| number(signal).map(small);
-    let total = |signal| number(signal).map(large);
+    let total = |signal| number(signal).map(whole);
     Reading {
         waiting: count(Signal::Waiting),
         running: count(Signal::Running),
@@ -119,25 +120,6 @@ pub(super) fn reading(engine: Option<&Found>, gpu: Option<&Found>) -> Reading {
         max_adapters: count(Signal::MaxAdapters),
         digest: engine.map(|found| found.digest),
     }
-}
-
-/// A number that is known, which is never negative; fractions are rounded.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast stops at the bounds"
-)]
-fn small(number: f64) -> u32 {
-    number.round() as u32
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast stops at the bounds"
-)]
-fn large(number: f64) -> u64 {
-    number.round() as u64
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub struct Taken {
     pub endpoint: Option<Arc<str>>,
     /// Why nothing was chosen: `busy`, `unavailable`, `unserved` or `unfit`.
     pub refused: Option<&'static str>,
+    /// Where an explanation was asked for: what of the request counts for nothing.
+    pub notes: Option<Arc<[String]>>,
     /// The preset behind the route's policies.
     pub behind: Option<Behind>,
     /// Why, in short.

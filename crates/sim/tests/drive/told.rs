@@ -3,6 +3,7 @@
 use crate::fleet::*;
 use std::sync::Arc;
 use weighbridge_core::policies::{Policies, least_inflight, prefix_cache};
+use weighbridge_core::presets::Preset;
 use weighbridge_sim::drive::{FaultKind, Setup};
 use weighbridge_sim::workload::{Request, Workload};
 
@@ -83,4 +84,32 @@ fn an_engine_that_comes_back_has_nothing() {
         "{cached:?}"
     );
     assert_eq!(cached[17..24].iter().sum::<u32>(), 0, "{cached:?}");
+}
+
+/// Eight at once with one new beginning, every two seconds: the first token of the first is far away when the last comes.
+#[test]
+fn those_that_begin_alike_go_together_before_the_engine_has_told() {
+    let one = |number: u64| {
+        let task = number / 8;
+        Request {
+            blocks: Arc::from_iter((0..500).map(|block| 1000 * task + block)),
+            ..request(task as f64 * 2.0 + (number % 8) as f64 * 0.01, 500 * BLOCK + 1, 5)
+        }
+    };
+    let workload = Workload {
+        name: "bursts".into(),
+        requests: (0..160).map(one).collect(),
+        block_tokens: BLOCK,
+        ..Workload::default()
+    };
+    let hits = |kv_events| {
+        let mut setup = crate::fleet::setup(pool("p", 4), route(Preset::Auto.policies()));
+        setup.fleet.engines[0].kv_events = kv_events;
+        driven(&setup, &workload).unwrap().hit_ratio()
+    };
+    let (told, guessed) = (hits(true), hits(false));
+    assert!(
+        told > 0.8 && told > guessed - 0.02,
+        "{told} told, {guessed} guessed"
+    );
 }

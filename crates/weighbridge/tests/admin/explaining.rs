@@ -253,3 +253,150 @@ fn the_documented_example_is_true() {
     ];
     assert_eq!(good(&run_alone(&args, &[])), block("text"));
 }
+
+/// What a config decides of a request with these headers, as JSON and in words.
+fn offline(config: &str, (path, body): (&str, &str), headers: &[&str]) -> (Value, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("weighbridge.yaml");
+    std::fs::write(&file, config).unwrap();
+    let request = directory.path().join("request.json");
+    std::fs::write(&request, body).unwrap();
+    let mut args = vec!["explain", "--request", text(&request), "--config", text(&file)];
+    args.extend(["--path", path]);
+    args.extend(headers.iter().flat_map(|header| ["--header", header]));
+    let words = good(&run_alone(&args, &[]));
+    let json = good(&run_alone(&[&args[..], &["--json"]].concat(), &[]));
+    (serde_json::from_str(&json).unwrap(), words)
+}
+
+const TWO: &str = "
+pools:
+  - {name: p, context_length: 4096, abilities: [tools], endpoints: [{url: 'http://h:1', labels: {gpu: T4}}, 'http://h:2']}
+  - {name: q, kind: openai, context_length: 8192, endpoints: ['http://h:3']}
+routes:
+  - {name: r, targets: [p], filters: {by_header: [gpu]}}
+  - {name: s, targets: [p], filters: {by_header: [gpu]}, fallback: [{route: q, on: [unavailable, context_length]}]}
+  - {name: q, targets: [q]}
+";
+
+const CHAT: &str = "/v1/chat/completions";
+
+#[test]
+fn what_can_never_be_served_is_told_with_its_reason() {
+    let image = json!({"model": "r", "messages": [{"role": "user", "content": [
+        {"type": "image_url", "image_url": {"url": "http://h/x.png"}},
+    ]}]});
+    let plain = |route: &str| client::chat(route, "x");
+    let long = |route: &str| json!({"model": route, "max_tokens": 9000, "messages": []}).to_string();
+    let labels = "x-weighbridge-labels: gpu=B200";
+    for (path, body, header, refused, why) in [
+        (
+            CHAT,
+            plain("r"),
+            Some(labels),
+            "unfit",
+            "no endpoint of `r` carries the labels that are asked for",
+        ),
+        (
+            CHAT,
+            image.to_string(),
+            None,
+            "unfit",
+            "no target of `r` takes images",
+        ),
+        (
+            "/v1/messages",
+            plain("q"),
+            None,
+            "unserved",
+            "no engine of `q` serves /v1/messages",
+        ),
+        (
+            CHAT,
+            plain("s"),
+            Some(labels),
+            "unfit",
+            "the labels that are asked for; the fallback `q` is asked instead",
+        ),
+    ] {
+        let headers: Vec<&str> = header.into_iter().collect();
+        let (told, words) = offline(TWO, (path, &body), &headers);
+        assert_eq!(told["refused"], refused, "{told}");
+        assert!(told["never"].as_str().unwrap().contains(why), "{told}");
+        assert!(
+            words.contains("the route can never serve such a request, by its config: ")
+                && words.contains(why)
+                && !words.contains(" now"),
+            "{words}"
+        );
+    }
+    // The count is an estimate, so that the engine has the last word.
+    for (route, more) in [("r", ""), ("s", "; the fallback `q` is asked then")] {
+        let (told, words) = offline(TWO, (CHAT, &long(route)), &[]);
+        let never = told["never"].as_str().unwrap();
+        assert!(
+            never.contains("and no engine of the route takes more than 4096") && never.ends_with(more),
+            "{never}"
+        );
+        assert!(never.contains("take 90"), "{never}");
+        assert_eq!(told["target"], "p");
+        assert!(words.contains("winner p/") && words.contains(never), "{words}");
+    }
+    let (told, words) = offline(TWO, (CHAT, &plain("r")), &[]);
+    assert_eq!((&told["never"], &told["refused"]), (&Value::Null, &Value::Null));
+    assert!(!words.contains("never"), "{words}");
+}
+
+#[test]
+fn what_is_refused_for_now_is_told_as_that() {
+    let ups = Upstream::start_all(["a"]);
+    let gateway = start(&ups);
+    let drained = gateway.api_send("PATCH", "/api/endpoints/m/a", &json!({"drain": true}));
+    assert_eq!(drained.status, 200);
+    let told: Value = ask(&gateway, r#"{"model": "r"}"#).json();
+    assert_eq!(
+        (&told["refused"], &told["never"]),
+        (&json!("unavailable"), &Value::Null)
+    );
+    let request = file(&gateway, r#"{"model": "r"}"#);
+    let words = good(&run(&gateway, &["explain", "--request", text(&request)]));
+    assert!(words.contains("no candidate can take the request now"), "{words}");
+}
+
+#[test]
+fn labels_that_a_request_may_not_ask_for_are_told() {
+    let note = |name: &str, route: &str| {
+        format!(
+            "the label `{name}` of x-weighbridge-labels counts for nothing: `filters.by_header` of the route `{route}` does not list it"
+        )
+    };
+    let asked = "x-weighbridge-labels: gpu=T4, tier=gold";
+    for (route, expect) in [
+        ("r", vec![note("tier", "r")]),
+        ("q", vec![note("gpu", "q"), note("tier", "q")]),
+    ] {
+        let (told, words) = offline(TWO, (CHAT, &client::chat(route, "x")), &[asked]);
+        assert_eq!(told["notes"], json!(expect), "{told}");
+        assert!(expect.iter().all(|note| words.contains(note)), "{words}");
+    }
+    for header in ["x-weighbridge-labels: gpu=T4", "x-weighbridge-labels:"] {
+        let (told, _) = offline(TWO, (CHAT, &client::chat("r", "x")), &[header]);
+        assert_eq!(told["notes"], Value::Null, "{told}");
+    }
+    // A request that is served is told as well, where it asks, and so are its decisions.
+    let ups = Upstream::start_all(["a", "b"]);
+    let gateway = start(&ups);
+    let headers = [
+        ("x-weighbridge-labels", "tier=gold"),
+        ("x-weighbridge-explain", "1"),
+    ];
+    let answer = client::post(
+        &gateway.url("/v1/chat/completions"),
+        &headers,
+        client::chat("r", "x"),
+    );
+    let told: Value = serde_json::from_str(answer.header("x-weighbridge-explain").unwrap()).unwrap();
+    assert_eq!(told["notes"], json!([note("tier", "r")]), "{told}");
+    let decisions = gateway.api("/api/decisions?route=r");
+    assert!(decisions.to_string().contains(&note("tier", "r")), "{decisions}");
+}

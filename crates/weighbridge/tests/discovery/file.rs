@@ -54,6 +54,69 @@ fn a_file_is_followed_however_it_is_changed() {
     assert_eq!(shown(&gateway)["kind"], "file");
 }
 
+#[test]
+fn labels_that_no_discovered_endpoint_has_any_more_are_logged_once() {
+    let [a, b] = Upstream::start_all(["A", "B"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("endpoints.yaml");
+    let labelled = |gpu: &str| format!("- {{name: A, url: \"{}\", labels: {{gpu: {gpu}}}}}\n", a.url());
+    std::fs::write(&file, labelled("H100")).unwrap();
+    let gateway = gateway(&format!(
+        "pools:\n  - {{name: p, discovery: {{file: \"{}\"}}, health: false, ramp: 0s}}\n\
+         routes:\n  - {{name: r, targets: [p], filters: {{labels: {{gpu: [H100, H200]}}, by_header: [gpu, tier]}}}}\n",
+        file.display()
+    ));
+    let told = |label: &str| {
+        let lines = gateway.stderr();
+        let lines = lines
+            .lines()
+            .filter(|line| line.contains("none of its discovered endpoints has"));
+        lines.filter(|line| line.contains(label)).count()
+    };
+    std::fs::write(&file, labelled("T4")).unwrap();
+    assert!(
+        eventually(SOON, || told("gpu=H100|H200") == 1),
+        "{}",
+        gateway.stderr()
+    );
+    // What was missing before is told where the config is read, and what goes on missing is no news.
+    std::fs::write(&file, labelled("T4") + &list(&[&b])).unwrap();
+    wait_for(&gateway, &["A", "B"]);
+    assert_eq!(
+        (told("gpu=H100|H200"), told("tier")),
+        (1, 0),
+        "{}",
+        gateway.stderr()
+    );
+}
+
+#[test]
+fn an_endpoint_that_was_drained_is_still_drained_when_it_comes_back() {
+    let [a, b] = Upstream::start_all(["A", "B"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("endpoints.yaml");
+    std::fs::write(&file, list(&[&a, &b])).unwrap();
+    let gateway = following(&file);
+    wait_for(&gateway, &["A", "B"]);
+    let drained = gateway.api_send("PATCH", "/api/endpoints/p/A", &serde_json::json!({"drain": true}));
+    assert_eq!(drained.status, 200);
+    std::fs::write(&file, list(&[&b])).unwrap();
+    wait_for(&gateway, &["B"]);
+    std::fs::write(&file, list(&[&b, &a])).unwrap();
+    wait_for(&gateway, &["A", "B"]);
+    for _ in 0..4 {
+        assert_eq!(send(&gateway, "p").served_by(), Some("B"));
+    }
+    let resumed = gateway.api_send(
+        "PATCH",
+        "/api/endpoints/p/A",
+        &serde_json::json!({"resume": true}),
+    );
+    assert_eq!(resumed.status, 200);
+    let served = || send(&gateway, "p").served_by() == Some("A");
+    assert!(eventually(SOON, served), "it serves again");
+}
+
 fn status(gateway: &Gateway) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_weighbridge"))
         .args([

@@ -121,6 +121,36 @@ fn a_body_may_arrive_byte_by_byte() {
     );
 }
 
+/// The codec leaves no way to send an interim answer, so a client that waits for one waits for its own clock; what is refused
+/// before its body is told at once all the same.
+#[test]
+fn an_expectation_stays_here_and_does_not_delay_a_refusal() {
+    let upstream = Upstream::start("a");
+    let door = Door::to(H2, &upstream, "");
+    let mut client = crate::frames::open(&door.gateway);
+    let head = |model: &str| {
+        [
+            request("POST", "/v1/chat/completions"),
+            field("content-type", "application/json"),
+            field("x-model", model),
+            field("expect", "100-continue"),
+        ]
+        .concat()
+    };
+    client
+        .write(frame(HEADERS, END_HEADERS, (1, &head("nowhere"))))
+        .unwrap();
+    let refusal = wait_for(&mut client, |frame| frame.kind == DATA).expect("an answer without a body");
+    assert!(String::from_utf8_lossy(&refusal.payload).contains("nowhere"));
+    client
+        .write(frame(HEADERS, END_HEADERS, (3, &head("m"))))
+        .unwrap();
+    let body = br#"{"model": "m", "messages": []}"#;
+    client.write(frame(DATA, END_STREAM, (3, body))).unwrap();
+    assert!(wait_for(&mut client, |frame| frame.kind == DATA && frame.stream == 3).is_some());
+    assert_eq!(upstream.posts()[0].header("expect"), None);
+}
+
 #[test]
 fn http_1_is_spoken_to_whoever_does_not_speak_http_2() {
     let upstream = Upstream::start("a");

@@ -146,17 +146,53 @@ fn who_does_not_shake_hands_is_let_go() {
     let upstream = Upstream::start("a");
     let door = Door::to(H1_TLS, &upstream, "");
     let address = crate::support::address(&door.gateway);
-    // Plain HTTP gets no plain answer; who says nothing is waited for, but not for ever.
-    let mut plain = raw(address);
-    plain.write("GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-    plain.half_close();
-    let _ = plain.read_to_end(PATIENCE);
-    assert!(!plain.text().contains("HTTP/"), "{}", plain.text());
+    // What is neither TLS nor HTTP gets no plain answer; who says nothing is waited for, but not for ever.
+    for first in ["\u{0}\u{1}", "\n", "12"] {
+        let mut other = raw(address);
+        other.write(first.repeat(64)).unwrap();
+        other.half_close();
+        let _ = other.read_to_end(PATIENCE);
+        assert!(!other.text().contains("HTTP/"), "{}", other.text());
+    }
     let mut silent = raw(address);
     assert!(silent.read_to_end(Duration::from_secs(30)).is_ok(), "still open");
     assert_eq!(door.get("/health").send().status, 200);
     let connections = || door.gateway.metrics().value("weighbridge_connections", &[]);
     assert!(eventually(PATIENCE, || connections() == 0.0));
+}
+
+#[test]
+fn plain_http_is_told_that_the_port_speaks_tls() {
+    let upstream = Upstream::start("a");
+    let door = Door::to(H2_TLS, &upstream, "");
+    let address = crate::support::address(&door.gateway);
+    let large = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 4000000\r\n\r\n{}",
+        "x".repeat(4_000_000)
+    );
+    for said in [
+        "GET /health HTTP/1.1\r\nhost: x\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "g",
+        &large,
+    ] {
+        let mut plain = raw(address);
+        plain.write(said).unwrap();
+        plain.half_close();
+        plain.read_to_end(PATIENCE).unwrap();
+        let text = plain.text();
+        let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+        assert!(head.starts_with("HTTP/1.1 400 "), "{text}");
+        assert!(head.contains("connection: close"), "{text}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("TLS") && message.contains("https://"),
+            "{message}"
+        );
+    }
+    assert_eq!(door.get("/health").send().status, 200);
+    assert_eq!(upstream.posts().len(), 0);
 }
 
 #[test]

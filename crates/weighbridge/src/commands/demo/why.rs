@@ -96,6 +96,8 @@ mod tests {
             target: Some("m".into()),
             endpoint: Some("a".into()),
             refused: None,
+            never: None,
+            notes: None,
             order: 1,
             candidates: 3,
             live: 2,

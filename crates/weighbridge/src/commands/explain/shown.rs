@@ -53,8 +53,10 @@ pub(in crate::commands) fn outcome(explanation: &Value) -> String {
         count("candidates")
     );
     if explanation["endpoint"].is_null() {
-        text.push_str("no candidate can take the request now\n");
-        return text;
+        if explanation["never"].is_null() {
+            text.push_str("no candidate can take the request now\n");
+        }
+        return text + &remarks(explanation);
     }
     let why = if explanation["failed_open"] == true {
         "nothing is live, so the one that is back soonest is tried".to_owned()
@@ -94,7 +96,19 @@ pub(in crate::commands) fn outcome(explanation: &Value) -> String {
             count("order")
         );
     }
-    text
+    text + &remarks(explanation)
+}
+
+/// Why the route can never serve such a request, and what of it counts for nothing, a line each.
+fn remarks(explanation: &Value) -> String {
+    let why = |why: &str| match explanation["endpoint"].is_null() {
+        true => format!("the route can never serve such a request, by its config: {why}\n"),
+        false => format!("whichever engine is asked will refuse it: {why}\n"),
+    };
+    let never = explanation["never"].as_str().map(|never| why(&printable(never)));
+    let notes = explanation["notes"].as_array().into_iter().flatten();
+    let notes = notes.map(|note| word(note) + "\n");
+    never.into_iter().chain(notes).collect()
 }
 
 fn abstained(reason: &str) -> &str {
@@ -105,6 +119,7 @@ fn abstained(reason: &str) -> &str {
         "no_facts" => "neither the request nor the config tells what it looks at",
         "no_model" => "its model has not learned enough, or errs no less than a mean",
         "no_samples" => "nothing was measured yet",
+        "miss" => "no engine has what it looks for",
         other => other,
     }
 }
@@ -180,6 +195,67 @@ fn part(part: Option<&Value>) -> [String; 4] {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::collections::BTreeSet;
+    use weighbridge_core::explain::{Abstained, Dropped};
+    use weighbridge_core::view::StateKind;
+
+    const PAGE: &str = include_str!("../../../../../docs/explaining.md");
+
+    /// Words in backticks that the page on decisions explains in this row of its table: those with a bracket behind them.
+    fn explained(row: &str) -> BTreeSet<&'static str> {
+        let start = format!("| `{row}` | ");
+        let text = PAGE.lines().find_map(|line| line.strip_prefix(&start)).unwrap();
+        let pieces: Vec<&str> = text.split('`').collect();
+        let words = pieces.windows(2).skip(1).step_by(2);
+        words
+            .filter(|pair| pair[1].starts_with(" ("))
+            .map(|pair| pair[0])
+            .collect()
+    }
+
+    #[test]
+    fn every_reason_to_abstain_is_explained_here_and_on_the_page() {
+        let all: BTreeSet<&str> = Abstained::ALL.iter().map(|why| why.as_str()).collect();
+        assert_eq!(explained("abstained"), all);
+        for why in all {
+            assert_ne!(abstained(why), why, "a word of the API is no sentence");
+        }
+    }
+
+    #[test]
+    fn every_reason_to_drop_is_explained_on_the_page() {
+        use Dropped::*;
+        let all = [
+            Capacity,
+            Protocol,
+            Tried,
+            LaterOrder,
+            Elsewhere,
+            Modality,
+            Labels,
+            ContextLength,
+            KvFits,
+        ];
+        // Another one that comes is to be added here, and to the page.
+        for why in all {
+            match why {
+                State(_) | Capacity | Protocol | Tried | LaterOrder | Elsewhere | Modality | Labels
+                | ContextLength | KvFits => {}
+            }
+        }
+        let words = all.iter().map(|why| why.as_str()).chain(["state: …"]);
+        assert_eq!(explained("dropped"), words.collect());
+        let (_, states) = PAGE.split_once("`state: …` (").unwrap();
+        let states = states.split(')').next().unwrap().split(", ").collect();
+        // Who is full is told of by the filter `capacity`.
+        let blocks = |state: &&StateKind| !matches!(state, StateKind::Live | StateKind::Full);
+        let all: BTreeSet<&str> = StateKind::ALL
+            .iter()
+            .filter(blocks)
+            .map(|state| state.as_str())
+            .collect();
+        assert_eq!(all, states);
+    }
 
     #[test]
     fn every_candidate_has_its_lines() {

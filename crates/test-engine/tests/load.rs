@@ -9,7 +9,7 @@ use weighbridge_test_engine::client::{self, End, Request};
 use weighbridge_test_engine::fast::{Fast, FastOptions};
 use weighbridge_test_engine::load::{Load, Report, chat_body, hold};
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 const CHAT: &str = "/v1/chat/completions";
 
 fn fast(change: impl FnOnce(&mut FastOptions)) -> Fast {

@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weighbridge_gateway::Gateway;
 use weighbridge_gateway::gateway::Setup;
@@ -21,7 +20,7 @@ use weighbridge_gateway::server;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The key with which the gateway goes to its upstream; no answer may hold it.
 pub(crate) const UPSTREAM_KEY: &str = "wbSECRETupstream";
-/// Most gateways that a process ends: their threads stay to its end.
+/// Most gateways that a thread ends: their own threads stay to the end of the process.
 const ENDED_MAX: u32 = 40;
 
 /// A running gateway with its upstream.
@@ -111,10 +110,11 @@ pools:
         }
     }
 
-    /// One that may be ended; none where this process has ended too many.
+    /// One that may be ended; none where this thread has ended too many.
     pub(crate) fn to_be_ended(settings: &Settings) -> Option<Self> {
-        static ENDED: AtomicU32 = AtomicU32::new(0);
-        (ENDED.fetch_add(1, Ordering::Relaxed) < ENDED_MAX).then(|| Self::start(settings))
+        thread_local!(static ENDED: Cell<u32> = const { Cell::new(0) });
+        let ended = ENDED.replace(ENDED.get() + 1);
+        (ended < ENDED_MAX).then(|| Self::start(settings))
     }
 
     /// Goes on to the next phase of its life, whichever it is told.

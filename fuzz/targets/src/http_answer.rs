@@ -4,7 +4,6 @@
 use crate::edge::{Edge, End, Manner, PATIENT, Script, Settings, UPSTREAM_KEY, number};
 use crate::http1::{self, Message, Tail};
 use crate::input::{Input, cut};
-use std::sync::OnceLock;
 use std::time::Duration;
 use weighbridge_gateway::lifecycle::Phase;
 
@@ -68,9 +67,9 @@ const PATHS: [&str; 8] = [
 /// How the upstream ends and what is asked for, on what path and gateway, what happens meanwhile, the places to cut at, and
 /// the bytes of the answer.
 pub fn check(data: &[u8]) {
-    static EDGES: OnceLock<[Edge; 3]> = OnceLock::new();
     const KINDS: [Settings; 3] = [PLAIN, LIVELY, HASTY];
-    let edges = EDGES.get_or_init(|| KINDS.each_ref().map(Edge::start));
+    thread_local!(static EDGES: &'static [Edge; 3] = Box::leak(Box::new(KINDS.each_ref().map(Edge::start))));
+    let edges = EDGES.with(|edges| *edges);
     let mut input = Input(data);
     let (flags, way, meanwhile) = (input.byte(), input.byte(), input.byte());
     let cuts = input.cuts();

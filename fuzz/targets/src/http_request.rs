@@ -5,7 +5,6 @@ use crate::edge::{Edge, Manner, PATIENT, Settings, UPSTREAM_KEY, is_form, number
 use crate::http1::{self, Message, Tail};
 use crate::input::{Input, cut};
 use bytes::Bytes;
-use std::sync::OnceLock;
 use std::time::Duration;
 use weighbridge_gateway::lifecycle::Phase;
 use weighbridge_wire::{Peek, rewrite};
@@ -56,16 +55,8 @@ const KINDS: usize = 8;
 
 /// The gateway, how the client ends, the places to cut at, and the bytes of the connection.
 pub fn check(data: &[u8]) {
-    static EDGES: OnceLock<Vec<Edge>> = OnceLock::new();
-    let edges = EDGES.get_or_init(|| {
-        let mut edges: Vec<_> = [PLAIN, KEYS, OPEN, SEALED].iter().map(Edge::start).collect();
-        edges.extend(PHASES.iter().map(|phase| {
-            let edge = Edge::start(&PLAIN);
-            edge.enter(*phase);
-            edge
-        }));
-        edges
-    });
+    thread_local!(static EDGES: &'static [Edge] = Vec::leak(edges()));
+    let edges = EDGES.with(|edges| *edges);
     let mut input = Input(data);
     let kind = input.below(KINDS);
     let how = input.byte();
@@ -114,6 +105,16 @@ pub fn check(data: &[u8]) {
         check_answers(&received, (&requests, &tail), (&got, own.is_some()));
     }
     check_got(&requests, &got);
+}
+
+fn edges() -> Vec<Edge> {
+    let mut edges: Vec<_> = [PLAIN, KEYS, OPEN, SEALED].iter().map(Edge::start).collect();
+    edges.extend(PHASES.iter().map(|phase| {
+        let edge = Edge::start(&PLAIN);
+        edge.enter(*phase);
+        edge
+    }));
+    edges
 }
 
 fn written_out(bytes: &[u8]) -> Vec<u8> {

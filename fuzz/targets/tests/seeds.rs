@@ -6,68 +6,85 @@
 
 use weighbridge_fuzz_targets::{TARGETS, seeds};
 
-fn replay(name: &str) {
+/// Threads for inputs that mostly wait for clocks; each has gateways of its own.
+const WAITING: usize = 6;
+
+/// Puts each input to the target, in `lanes` threads.
+fn replay(name: &str, lanes: usize) {
     let target = TARGETS
         .iter()
         .find(|target| target.name == name)
         .expect("a target");
     let own = seeds::own(name);
     assert!(own.len() > 5, "{} seeds", own.len());
-    for input in own {
-        // As it is, cut short, and with one byte changed.
-        (target.check)(&input);
-        (target.check)(&input[..input.len() / 2]);
-        let mut changed = input;
-        if let Some(middle) = changed.len().checked_sub(1).map(|last| last / 2) {
-            changed[middle] ^= 1;
-        }
-        (target.check)(&changed);
-    }
+    // As it is, cut short, and with one byte changed.
+    let mut inputs: Vec<_> = own
+        .into_iter()
+        .flat_map(|input| {
+            let half = input[..input.len() / 2].to_vec();
+            let mut changed = input.clone();
+            if let Some(middle) = changed.len().checked_sub(1).map(|last| last / 2) {
+                changed[middle] ^= 1;
+            }
+            [input, half, changed]
+        })
+        .collect();
     // Of the recordings, about a hundred.
     let recorded = seeds::recorded(name);
-    for input in recorded.iter().step_by(1 + recorded.len() / 100) {
-        (target.check)(input);
-    }
+    let stride = 1 + recorded.len() / 100;
+    inputs.extend(recorded.into_iter().step_by(stride));
+    let inputs = &inputs;
+    std::thread::scope(|scope| {
+        for first in 0..lanes {
+            scope.spawn(move || {
+                inputs
+                    .iter()
+                    .skip(first)
+                    .step_by(lanes)
+                    .for_each(|input| (target.check)(input))
+            });
+        }
+    });
 }
 
 #[test]
 fn streams() {
-    replay("stream");
+    replay("stream", 1);
 }
 
 #[test]
 fn bodies() {
-    replay("body");
+    replay("body", 1);
 }
 
 #[test]
 fn forms() {
-    replay("form");
+    replay("form", 1);
 }
 
 #[test]
 fn requests() {
-    replay("http_request");
+    replay("http_request", WAITING);
 }
 
 #[test]
 fn answers() {
-    replay("http_answer");
+    replay("http_answer", WAITING);
 }
 
 #[test]
 fn engines_events() {
-    replay("kv_events");
+    replay("kv_events", 1);
 }
 
 #[test]
 fn configs() {
-    replay("config");
+    replay("config", 1);
 }
 
 #[test]
 fn histories() {
-    replay("scheduler");
+    replay("scheduler", 1);
 }
 
 /// Histories that nobody wrote: what reads bytes as decisions finds its way from any.

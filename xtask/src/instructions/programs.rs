@@ -5,6 +5,7 @@ use crate::build::Built;
 use crate::failure::{Failure, failed};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 
 /// Iterations of the short run, which warms up what the long run repeats.
 const SHORT: u64 = 20;
@@ -104,20 +105,39 @@ const fn bodies(name: &'static str, args: &'static [&'static str], iterations: u
     }
 }
 
-/// Counts every bench that `wanted` names.
-pub(super) fn count(built: &Built, wanted: &dyn Fn(&str) -> bool) -> Result<Counts, Failure> {
-    let mut counts = Counts::new();
-    for bench in BENCHES.iter().filter(|bench| wanted(bench.name)) {
-        eprintln!("{} …", bench.name);
-        let program = built.path(bench.program)?;
-        let short = executed(bench, program, SHORT)?;
-        let long = executed(bench, program, SHORT + bench.iterations)?;
-        counts.insert(
-            bench.name.to_owned(),
-            long.saturating_sub(short) / bench.iterations,
-        );
-    }
-    Ok(counts)
+/// Counts every bench that `wanted` names, on each core one after the other: what is counted is no time.
+pub(super) fn count(built: &Built, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Counts, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let left = Mutex::new(BENCHES.iter().filter(|bench| wanted(bench.name)));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || {
+        std::iter::from_fn(next)
+            .map(|bench| slope(built, bench))
+            .collect()
+    };
+    std::thread::scope(|scope| {
+        let counting: Vec<_> = (0..cores).map(|_| scope.spawn(some)).collect();
+        let mut counts = Counts::new();
+        for one in counting {
+            let ended: Result<Counts, Failure> = one
+                .join()
+                .map_err(|_| Failure::Failed("counting ended in a panic".into()))?;
+            counts.extend(ended?);
+        }
+        Ok(counts)
+    })
+}
+
+/// Instructions per iteration, with the bench's name.
+fn slope(built: &Built, bench: &Bench) -> Result<(String, u64), Failure> {
+    eprintln!("{} …", bench.name);
+    let program = built.path(bench.program)?;
+    let short = executed(bench, program, SHORT)?;
+    let long = executed(bench, program, SHORT + bench.iterations)?;
+    Ok((
+        bench.name.to_owned(),
+        long.saturating_sub(short) / bench.iterations,
+    ))
 }
 
 fn executed(bench: &Bench, program: &Path, iterations: u64) -> Result<u64, Failure> {

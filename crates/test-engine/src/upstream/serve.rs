@@ -198,11 +198,15 @@ pub(crate) fn choose_mode(shared: &Shared, request: &Request, record: &Arc<Mutex
     let chosen = sources
         .into_iter()
         .find_map(|(from, mode)| Some((from, mode.filter(|m| !m.is_empty())?)));
-    let mut record = lock(record);
-    record.mode_from = chosen.as_ref().map(|(from, _)| *from);
-    record.mode = chosen.map_or_else(|| shared.lock().settings.mode.clone(), |(_, mode)| mode);
+    let (from, chosen) = chosen.map_or_else(
+        || (None, shared.lock().settings.mode.clone()),
+        |(from, mode)| (Some(from), mode),
+    );
     let mut mode = shared.base.clone();
-    mode.extend(Mode::parse(&record.mode));
+    mode.extend(Mode::parse(&chosen));
+    let mut record = lock(record);
+    record.mode_from = from;
+    record.mode = chosen;
     mode
 }
 

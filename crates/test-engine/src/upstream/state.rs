@@ -140,12 +140,14 @@ impl Shared {
         (shared, received)
     }
 
+    /// Never while a record is locked: some lock a record while they hold this.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
     }
 
     pub(crate) fn log(&self) -> Vec<Record> {
-        self.lock().log.iter().map(|r| lock(r).clone()).collect()
+        let records = self.lock().log.clone();
+        records.iter().map(|record| lock(record).clone()).collect()
     }
 
     pub(crate) fn stats(&self) -> Stats {

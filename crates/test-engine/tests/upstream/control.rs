@@ -96,3 +96,33 @@ fn the_log_keeps_headers_as_sent() {
     assert!(record.headers.contains(&("X-A".to_owned(), "1".to_owned())));
     assert_eq!(record.json()["model"], "m@@");
 }
+
+#[test]
+fn the_log_can_be_read_while_requests_come() {
+    let upstream = Upstream::start("A");
+    let (over, is_over) = std::sync::mpsc::channel();
+    let url = upstream.url();
+    // In threads of their own, so that what stands still does not hold up the test too.
+    std::thread::spawn(move || {
+        let answered = (0..300).all(|_| get(&format!("{url}/health"), &[]).status == 200);
+        over.send(answered).unwrap();
+    });
+    let reader = std::thread::spawn(move || {
+        loop {
+            upstream.log();
+            match is_over.try_recv() {
+                Err(std::sync::mpsc::TryRecvError::Empty) => {}
+                told => return told,
+            }
+        }
+    });
+    let until = std::time::Instant::now() + 4 * SOON;
+    while !reader.is_finished() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(
+        reader.is_finished(),
+        "reading the log and answering wait for each other"
+    );
+    assert_eq!(reader.join().unwrap(), Ok(true));
+}

@@ -13,7 +13,7 @@ use weighbridge_test_engine::Upstream;
 use weighbridge_test_engine::client::{Request, Response, StreamClient};
 
 /// More than any step of these tests takes.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 /// A chat request in a mode.
 fn chat_request(upstream: &Upstream, mode: &str, stream: bool) -> Request {

@@ -78,7 +78,12 @@ fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
 /// Runs until interrupted, or for `--duration`.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let _flushed = serve::init_log("warn")?;
-    serve::runtime()?.block_on(Box::pin(demonstrate(args)))
+    let runtime = serve::runtime()?;
+    let ended = runtime.block_on(Box::pin(demonstrate(args)));
+    // The gateway's own threads end with the process, and so do the engines' ports, which the runtime holds: closed before, they
+    // would be reported as engines that cannot be reached.
+    std::mem::forget(runtime);
+    ended
 }
 
 async fn demonstrate(args: Args) -> Result<(), Failure> {

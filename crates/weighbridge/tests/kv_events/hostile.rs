@@ -1,7 +1,7 @@
 //! Whoever reaches the port of an engine's events can neither end the gateway nor make it believe anything.
 
 use crate::world::World;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use weighbridge_test_engine::eventually;
 
@@ -29,7 +29,7 @@ fn closes(mut stream: TcpStream) -> bool {
         .set_read_timeout(Some(std::time::Duration::from_secs(10)))
         .unwrap();
     let mut all = Vec::new();
-    !matches!(stream.read_to_end(&mut all), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    !matches!(stream.read_to_end(&mut all), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
 #[test]
@@ -45,7 +45,11 @@ fn other_talk_ends_its_own_connection_alone() {
     ] {
         let mut stream = at(&world);
         stream.write_all(talk).unwrap();
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        // A gateway that has closed already, with bytes of ours unread, has taken the connection away.
+        match stream.shutdown(std::net::Shutdown::Write) {
+            Err(error) if error.kind() == ErrorKind::NotConnected => {}
+            ended => ended.unwrap(),
+        }
         assert!(closes(stream));
     }
     world.work(5, |_| false);

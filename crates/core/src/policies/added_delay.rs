@@ -39,7 +39,8 @@ to stay by a rule and not by what it saves (`session_affinity`).
 Where an engine says how many tokens it found cached, beliefs are corrected by as much as they were wrong of late.
 
 Several gateways each know what they sent. Where engines tell that others send to them too, the owner of a prompt's head (by rendezvous,
-the same on all) is taken to have as much of the prompt as others send of the load.
+the same on all) is taken to have as much of the prompt as others send of the load. Where all engines tell what they cache, that is so of what none
+of them has told to have: others may have it under way.
 
 Example: at 1,000 tokens a second, 300 tokens wait at one endpoint, which has all but 100 of a prompt of 1,000 tokens; nothing waits at
 the other, which has none of it. Both run two requests. Its own delay is 0.4 s against 1 s, that of those being answered 0.1 s against 1 s;
@@ -121,8 +122,32 @@ struct Usual {
     each: f64,
     /// What a pool of which nothing was measured yet is taken for: the fastest of the others, so that it is tried.
     untried: (f64, f64),
-    /// Who is believed to have the prompt because others sent it there, and with what probability.
-    home: Option<(usize, f64)>,
+    /// Who is believed to have what others sent there.
+    home: Option<Owner>,
+}
+
+/// The candidate that a prompt belongs to by its head, whoever sends it.
+struct Owner {
+    place: usize,
+    /// Probability that others sent what begins like it.
+    share: f64,
+    /// Tokens of the prompt that some candidate is told to have; none: what others leave in caches is not told.
+    told: Option<f64>,
+}
+
+impl Owner {
+    /// Tokens of its own that a prompt has to compute at a candidate, where `own` are by what is known. Two requests of late decide: the owner
+    /// has it unless both were our own. What is known holds unless neither was; where it is told, what is left are prompts that others have under
+    /// way, of which no engine has told yet.
+    fn corrected(&self, own: f64, (place, prompt): (usize, f64)) -> f64 {
+        let others = 1.0 - (1.0 - self.share) * (1.0 - self.share);
+        match (place == self.place, self.told) {
+            (true, None) => own - others * own,
+            (true, Some(told)) => own - others * own.min(prompt - told),
+            (false, None) => own + self.share * self.share * (prompt - own),
+            (false, Some(_)) => own,
+        }
+    }
 }
 
 impl Usual {
@@ -150,16 +175,26 @@ impl Usual {
         #[expect(clippy::cast_precision_loss, reason = "candidates are few")]
         let count = candidates.len().max(1) as f64;
         let others = unseen::others(candidates);
-        let unseen = others.unseen.min(UNSEEN_MAX);
-        let home = unseen::owner(request, candidates, unseen);
+        let share = others.share.min(UNSEEN_MAX);
+        let home = unseen::owner(request, candidates, share);
         Self {
             running: (running / count).max(1.0),
-            arrivals: arrivals / count / (1.0 - others.share.min(UNSEEN_MAX)),
+            arrivals: arrivals / count / (1.0 - share),
             each: each / measured,
             untried,
-            home: home.map(|home| (home, unseen)),
+            home: home.map(|place| Owner {
+                place,
+                share,
+                told: (others.unseen <= 0.0).then(|| most_cached(candidates)),
+            }),
         }
     }
+}
+
+/// Tokens of the prompt that the candidate with the most of it has.
+fn most_cached(candidates: &Candidates<'_>) -> f64 {
+    let all = (0..candidates.len()).map(|place| candidates.get(place).cached.tokens);
+    all.max().map_or(0.0, f64::from)
 }
 
 /// Seconds of a prompt token where nothing was measured at all: what they are is the same everywhere then.
@@ -179,13 +214,8 @@ impl AddedDelay {
         let (engine, means) = (candidate.engine, candidate.learned.means());
         let (fixed, each) = line.unwrap_or(usual.untried);
         let mut own = engine.uncached(now, (request.work, candidate.cached), means);
-        if let (Some((home, unseen)), Some(work)) = (usual.home, request.work) {
-            // Two requests of late decide: at home it is unless both were our own, and what is known holds unless neither was.
-            own = if home == place {
-                (1.0 - unseen) * (1.0 - unseen) * own
-            } else {
-                own + unseen * unseen * (f64::from(work.prompt_tokens) - own)
-            };
+        if let (Some(home), Some(work)) = (&usual.home, request.work) {
+            own = home.corrected(own, (place, f64::from(work.prompt_tokens)));
         }
         let running = engine.running(now);
         let tokens = engine.prefill_ahead(now, means) + own;

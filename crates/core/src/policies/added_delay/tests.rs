@@ -4,6 +4,7 @@ use crate::event::{Outcome, Spent};
 use crate::policies::stage::{Stage, near, prompt, work};
 use crate::prefix::BlockHash;
 use crate::signals::{CacheChange, Reading};
+use crate::work::Work;
 use std::sync::Arc;
 
 /// Endpoints that compute 1,000 prompt tokens a second, and 50 of an answer; nothing has come of late.
@@ -268,6 +269,53 @@ fn a_short_wait_at_home_is_cheaper_than_computing_elsewhere() {
     waiting[home] = 50;
     told(&mut stage, waiting);
     assert_ne!(stage.winner(), home, "50 s of others");
+}
+
+/// Of what others have under way no engine has told; it is at the home of its head. What is told to be somewhere is there.
+#[test]
+fn what_nobody_is_told_to_have_may_be_under_way_at_home() {
+    let mut stage = stage(3, computing());
+    let whole = prompt(10, 1000);
+    let exact: Box<[BlockHash]> = whole
+        .blocks
+        .iter()
+        .map(|block| BlockHash(block.0 + 1000))
+        .collect();
+    stage.work = Some(Arc::new(Work {
+        exact: exact.clone(),
+        exact_tokens: 1000,
+        ..(*whole).clone()
+    }));
+    for place in 0..3 {
+        let reading = Reading {
+            running: Some(8),
+            waiting: Some(0),
+            ..Reading::default()
+        };
+        stage.read(place, reading);
+        stage.step(Event::Cache {
+            endpoint: stage.ids[place],
+            changes: vec![CacheChange::Cleared],
+        });
+    }
+    // 1 − 0.5 / 24.5 is others', of which a quarter may be chance.
+    let seen = 1.0 - (1.0 - 0.5 / 24.5 - 0.25) / 0.75;
+    let home = stage.winner();
+    let mut expected = [20.0; 3];
+    expected[home] = 20.0 * seen * seen;
+    assert!(near(&seconds(&stage), &expected), "{:?}", seconds(&stage));
+    // Another has told that it has nine of the ten blocks: only the last may be at home beside.
+    let other = (home + 1) % 3;
+    stage.step(Event::Cache {
+        endpoint: stage.ids[other],
+        changes: vec![CacheChange::Stored {
+            parent: None,
+            blocks: exact[..9].into(),
+        }],
+    });
+    expected[other] = 2.0;
+    expected[home] = 18.0 + 2.0 * seen * seen;
+    assert!(near(&seconds(&stage), &expected), "{:?}", seconds(&stage));
 }
 
 /// What others send arrives, whether or not engines tell what it leaves in their caches.

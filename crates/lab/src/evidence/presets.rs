@@ -115,7 +115,8 @@ pub(super) fn table(evidence: &Evidence) -> String {
         .contest
         .entries
         .iter()
-        .filter(|entry| entry.family.is_none())
+        // Where engines tell of their caches is another fleet.
+        .filter(|entry| entry.family.is_none() && !entry.told)
         .map(|entry| entry.rule.as_str())
         .collect();
     let mut text = String::from("| rule |");

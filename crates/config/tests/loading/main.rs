@@ -25,3 +25,4 @@ mod scrape;
 mod tls;
 mod validate;
 mod warnings;
+mod warnings_labels;

@@ -4,6 +4,7 @@ mod chart;
 mod most;
 pub mod page;
 mod presets;
+mod slices;
 mod stands_for;
 mod tables;
 mod told;

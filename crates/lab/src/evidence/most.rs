@@ -1,11 +1,11 @@
 //! How much any rule could gain over the best yardstick.
 
+use super::slices::slices;
 use crate::contest::Contest;
 use crate::gates;
 use crate::numbers::{change, three};
 use crate::rules::AUTO;
 use crate::workloads::Slice;
-use std::fmt::Write;
 
 const ABOUT: &str = "\
 No rule gives a lower time to the first token than the *floor*: that of each request alone on an idle engine of the fleet's fastest kind whose
@@ -22,32 +22,11 @@ const FIGURES: &str = "best yardstick | floor | at most | clairvoyant | beside i
 
 /// The tables, one for each slice; empty where no floor is known.
 pub(super) fn tables(contests: &[Contest]) -> String {
-    let mut text = String::new();
-    for slice in [Slice::Held, Slice::Tuned] {
-        let rows: Vec<String> = contests
-            .iter()
-            .filter_map(|contest| row(contest, slice))
-            .collect();
-        if rows.is_empty() {
-            continue;
-        }
-        let _ = write!(
-            text,
-            "### The most that any rule can gain, {}\n\n{}\
-             | case | mean TTFT: {FIGURES} | p90 TTFT: {FIGURES} |\n|---|{}\n",
-            slice.name(),
-            match text.is_empty() {
-                true => format!("{ABOUT}\n"),
-                false => String::new(),
-            },
-            "--:|".repeat(14)
-        );
-        for row in rows {
-            let _ = writeln!(text, "{row}");
-        }
-        text.push('\n');
-    }
-    text
+    slices(
+        "The most that any rule can gain",
+        (ABOUT, FIGURES),
+        (contests, row),
+    )
 }
 
 fn row(contest: &Contest, slice: Slice) -> Option<String> {

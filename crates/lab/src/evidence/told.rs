@@ -1,49 +1,23 @@
 //! What it is worth when engines tell of their caches.
 
+use super::slices::slices;
 use crate::contest::{Contest, Entry};
 use crate::numbers::{change, three};
 use crate::rules::{AUTO, TOLD};
 use crate::trial::Outcome;
 use crate::workloads::Slice;
-use std::fmt::Write;
 
 const ABOUT: &str = "\
 Some yardsticks follow the engines' KV events, so they know what is cached wherever it came from; `auto` needs nothing but endpoints. Here it
 stands beside the best of the yardsticks that need no events either, and `auto` with [KV events](kv-events.md) beside the best of all.
 ";
 
+const FIGURES: &str =
+    "`auto` | best without events | beside it | `auto`, KV events | best of all | beside it";
+
 /// The tables, one for each slice; empty where it was not run.
 pub(super) fn tables(contests: &[Contest]) -> String {
-    let mut text = String::new();
-    for slice in [Slice::Held, Slice::Tuned] {
-        let rows: Vec<String> = contests
-            .iter()
-            .filter_map(|contest| row(contest, slice))
-            .collect();
-        if rows.is_empty() {
-            continue;
-        }
-        let about = if text.is_empty() { ABOUT } else { "" };
-        let _ = write!(
-            text,
-            "### With and without KV events, {}\n\n{about}",
-            slice.name()
-        );
-        if !about.is_empty() {
-            text.push('\n');
-        }
-        let figure = "`auto` | best without events | beside it | `auto`, KV events | best of all | beside it";
-        let _ = writeln!(
-            text,
-            "| case | mean TTFT: {figure} | p90 TTFT: {figure} |\n|---|{}",
-            "--:|".repeat(12)
-        );
-        for row in rows {
-            let _ = writeln!(text, "{row}");
-        }
-        text.push('\n');
-    }
-    text
+    slices("With and without KV events", (ABOUT, FIGURES), (contests, row))
 }
 
 fn row(contest: &Contest, slice: Slice) -> Option<String> {

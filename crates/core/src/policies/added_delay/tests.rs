@@ -43,6 +43,26 @@ fn run(stage: &mut Stage, counts: &[u32]) {
     }
 }
 
+/// Each engine says that eight requests run there, and so many wait.
+fn told(stage: &mut Stage, waiting: &[u32]) {
+    for (place, waiting) in waiting.iter().enumerate() {
+        let reading = Reading {
+            running: Some(8),
+            waiting: Some(*waiting),
+            ..Reading::default()
+        };
+        stage.read(place, reading);
+    }
+}
+
+/// Each engine tells of its cache from here on, which is empty.
+fn told_empty(stage: &mut Stage) {
+    for endpoint in stage.ids.clone() {
+        let changes = vec![CacheChange::Cleared];
+        stage.step(Event::Cache { endpoint, changes });
+    }
+}
+
 #[test]
 fn computing_costs_the_request_itself_and_those_being_answered() {
     let mut stage = stage(2, computing());
@@ -229,14 +249,7 @@ fn an_engine_that_starts_again_displaces_nothing() {
 fn what_others_sent_is_at_home() {
     let mut stage = stage(2, computing());
     stage.work = Some(prompt(10, 1000));
-    for place in 0..2 {
-        let reading = Reading {
-            running: Some(8),
-            waiting: Some(0),
-            ..Reading::default()
-        };
-        stage.read(place, reading);
-    }
+    told(&mut stage, &[0; 2]);
     let seconds = seconds(&stage);
     let (least, most) = (seconds[0].min(seconds[1]), seconds[0].max(seconds[1]));
     // 1 − 0.5 / 16.5 is unseen, of which a quarter may be chance.
@@ -250,24 +263,14 @@ fn a_short_wait_at_home_is_cheaper_than_computing_elsewhere() {
     let mut stage = stage(2, computing());
     // Ten seconds; a prompt of others is one.
     stage.work = Some(prompt(10, 1000));
-    let told = |stage: &mut Stage, waiting: [u32; 2]| {
-        for (place, waiting) in waiting.into_iter().enumerate() {
-            let reading = Reading {
-                running: Some(8),
-                waiting: Some(waiting),
-                ..Reading::default()
-            };
-            stage.read(place, reading);
-        }
-    };
-    told(&mut stage, [0, 0]);
+    told(&mut stage, &[0, 0]);
     let home = stage.winner();
     let mut waiting = [0; 2];
     waiting[home] = 5;
-    told(&mut stage, waiting);
+    told(&mut stage, &waiting);
     assert_eq!(stage.winner(), home, "5 s of others against 10");
     waiting[home] = 50;
-    told(&mut stage, waiting);
+    told(&mut stage, &waiting);
     assert_ne!(stage.winner(), home, "50 s of others");
 }
 
@@ -286,18 +289,8 @@ fn what_nobody_is_told_to_have_may_be_under_way_at_home() {
         exact_tokens: 1000,
         ..(*whole).clone()
     }));
-    for place in 0..3 {
-        let reading = Reading {
-            running: Some(8),
-            waiting: Some(0),
-            ..Reading::default()
-        };
-        stage.read(place, reading);
-        stage.step(Event::Cache {
-            endpoint: stage.ids[place],
-            changes: vec![CacheChange::Cleared],
-        });
-    }
+    told(&mut stage, &[0; 3]);
+    told_empty(&mut stage);
     // 1 − 0.5 / 24.5 is others', of which a quarter may be chance.
     let seen = 1.0 - (1.0 - 0.5 / 24.5 - 0.25) / 0.75;
     let home = stage.winner();
@@ -326,23 +319,13 @@ fn those_whom_others_send_come_too() {
         answers: 0.0,
         ..Config::default()
     };
-    let coming = |told: bool| {
+    let coming = |follows: bool| {
         let mut stage = stage(2, config.clone());
         stage.work = work(1000, 1);
         stage.busy(0, 1);
-        for place in 0..2 {
-            let reading = Reading {
-                running: Some(8),
-                waiting: Some(0),
-                ..Reading::default()
-            };
-            stage.read(place, reading);
-            if told {
-                stage.step(Event::Cache {
-                    endpoint: stage.ids[place],
-                    changes: vec![CacheChange::Cleared],
-                });
-            }
+        told(&mut stage, &[0; 2]);
+        if follows {
+            told_empty(&mut stage);
         }
         seconds(&stage)
     };
@@ -385,14 +368,7 @@ fn what_engines_no_longer_tell_of_others_does_not_count() {
     let mut stage = stage(2, computing());
     stage.work = Some(prompt(10, 1000));
     let alone = seconds(&stage);
-    for place in 0..2 {
-        let reading = Reading {
-            running: Some(8),
-            waiting: Some(0),
-            ..Reading::default()
-        };
-        stage.read(place, reading);
-    }
+    told(&mut stage, &[0; 2]);
     assert_ne!(seconds(&stage), alone, "one of them is its home");
     stage.pass(60_000);
     assert_eq!(seconds(&stage), alone);

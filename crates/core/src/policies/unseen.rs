@@ -45,10 +45,10 @@ pub(super) fn others(candidates: &Candidates<'_>) -> Others {
     }
 }
 
-/// Place of the candidate that the request belongs to by the head of its prompt, where others send this share of the load unseen; none:
+/// Place of the candidate that the request belongs to by the head of its prompt, where others send this share of the load; none:
 /// nobody else does, or it has no prompt.
-pub(super) fn owner(request: &Request<'_>, candidates: &Candidates<'_>, unseen: f64) -> Option<usize> {
-    if unseen <= 0.0 {
+pub(super) fn owner(request: &Request<'_>, candidates: &Candidates<'_>, share: f64) -> Option<usize> {
+    if share <= 0.0 {
         return None;
     }
     let pool = candidates.endpoints().next()?.pool_at;

@@ -3,6 +3,7 @@
 use crate::world::{World, fleet, pool, route};
 use std::sync::Arc;
 use weighbridge_core::Event;
+use weighbridge_core::action::Dispatch;
 use weighbridge_core::event::Outcome;
 use weighbridge_core::policies::{Policies, prefix_cache};
 use weighbridge_core::prefix::BlockHash;
@@ -62,12 +63,18 @@ fn work(seed: u64, exact: bool) -> Arc<Work> {
     })
 }
 
-/// A prompt goes to the endpoint at `place`, and is over.
-fn send(world: &mut World, seed: u64, exact: bool) -> usize {
+/// A prompt goes to the endpoint at the place that is given with it.
+fn start(world: &mut World, seed: u64, exact: bool) -> (Box<Dispatch>, usize) {
     let mut arrival = world.arrival(0, None);
     arrival.work = Some(work(seed, exact));
     let dispatch = world.send(arrival).sent();
     let place = usize::from(dispatch.endpoint == world.endpoint(0, 1));
+    (dispatch, place)
+}
+
+/// A prompt goes to the endpoint at `place`, and is over.
+fn send(world: &mut World, seed: u64, exact: bool) -> usize {
+    let (dispatch, place) = start(world, seed, exact);
     world.end(&dispatch, Outcome::Complete);
     place
 }
@@ -77,10 +84,7 @@ fn send(world: &mut World, seed: u64, exact: bool) -> usize {
 fn what_is_under_way_is_believed_until_it_is_over() {
     let mut world = world();
     tell(&mut world, 1, vec![CacheChange::Cleared]);
-    let mut arrival = world.arrival(0, None);
-    arrival.work = Some(work(1, true));
-    let first = world.send(arrival).sent();
-    let place = usize::from(first.endpoint == world.endpoint(0, 1));
+    let (first, place) = start(&mut world, 1, true);
     let mut expected = vec![0.0; 2];
     expected[place] = 1.0;
     assert_eq!(
@@ -88,9 +92,7 @@ fn what_is_under_way_is_believed_until_it_is_over() {
         expected,
         "it is being computed there"
     );
-    let mut arrival = world.arrival(0, None);
-    arrival.work = Some(work(1, true));
-    let second = world.send(arrival).sent();
+    let (second, _) = start(&mut world, 1, true);
     assert_eq!(second.endpoint, first.endpoint);
     world.end(&first, Outcome::Complete);
     world.end(&second, Outcome::Complete);
@@ -106,10 +108,7 @@ fn what_was_under_way_is_gone_with_the_cache() {
     for change in [CacheChange::Cleared, CacheChange::Lost] {
         let mut world = world();
         tell(&mut world, 1, vec![CacheChange::Cleared]);
-        let mut arrival = world.arrival(0, None);
-        arrival.work = Some(work(1, true));
-        let sent = world.send(arrival).sent();
-        let place = usize::from(sent.endpoint == world.endpoint(0, 1));
+        let (sent, place) = start(&mut world, 1, true);
         tell(&mut world, place, vec![change]);
         assert_eq!(believed(&mut world, 1, true), [0.0, 0.0]);
         world.end(&sent, Outcome::Complete);
